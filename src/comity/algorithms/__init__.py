@@ -1,0 +1,19 @@
+"""Algorithms: one file each. Importing this package registers all of them."""
+
+from importlib import import_module
+from pkgutil import iter_modules
+
+from comity.algorithms.algorithm import (
+    Algorithm,
+    Declaration,
+    Round,
+    algorithm,
+    algorithms,
+    find,
+    make,
+)
+
+for _module in iter_modules(__path__):
+    import_module(f"{__name__}.{_module.name}")
+
+__all__ = ["Algorithm", "Declaration", "Round", "algorithm", "algorithms", "find", "make"]

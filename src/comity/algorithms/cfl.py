@@ -1,0 +1,95 @@
+"""Clustered federated learning (Sattler et al., 2019)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from pydantic import PrivateAttr
+
+from comity.algorithms.algorithm import Algorithm, Round, algorithm
+from comity.clusters import Clusters, Threshold, is_small
+from comity.fleet import Matrix
+from comity.mixing import Mixing, cosine, linkage_bipartition
+from comity.settings import setting
+
+
+@algorithm(
+    "cfl",
+    title="Clustered federated learning",
+    paper="Sattler et al., 2019; one-threshold rule: FedPref's experiments",
+    family="client-specific: one model a cluster",
+    travels="the model, both ways",
+    tuned={
+        "deep-sea-treasure": {"threshold": 5.0, "patience": 2, "local_steps": 1000},
+        "minecart-deterministic": {"threshold": 3.0, "patience": 2, "local_steps": 2000},
+        "lunar-lander": {"threshold": 5.0, "patience": 2, "local_steps": 10_000},
+    },
+)
+class CFL(Algorithm):
+    """Train jointly; split a cluster for good once its mean update has stalled."""
+
+    personal: ClassVar[bool] = False
+
+    rule: Literal["patience", "two-threshold"] = setting(
+        "patience", "when to split: stalled for `patience` rounds, or Sattler's two thresholds"
+    )
+    threshold: Threshold = setting(5.0, "mean update at or below which a cluster has stalled")
+    patience: int = setting(2, "rounds in a row that a cluster must have stalled", at_least=1)
+    largest_update: float = setting(
+        1.6, "two-threshold: some client's update must exceed this", at_least=0
+    )
+    first_round: int = setting(20, "two-threshold: no split up to this round", at_least=0)
+    linkage: Literal["single", "complete"] = setting(
+        "single", "single: Sattler's optimal bipartition; complete: the official notebook"
+    )
+
+    _clusters: Clusters | None = PrivateAttr(None)
+
+    def mix(self, round: Round) -> Mapping[str, Mixing]:
+        clusters = self._clusters = self._clusters or Clusters(round.everyone)
+        gram: Matrix = sum(round.sent.gram(round.start).values(), np.zeros(()))
+        norms = np.sqrt(gram.diagonal())
+
+        def stalled(rows: np.ndarray[Any, np.dtype[np.int64]]) -> bool | None:
+            if norms[rows].max() <= 1e-8:
+                return None
+            change = float(np.sqrt(max(gram[np.ix_(rows, rows)].mean(), 0.0)))
+            model = float(np.linalg.norm(_norms(round, rows)))
+            small = is_small(change, model, self.threshold)
+            if self.rule == "two-threshold":
+                apart = norms[rows].max() > self.largest_update
+                small = small and apart and len(rows) > 2 and round.number > self.first_round
+            return bool(small)
+
+        clusters.refine(
+            round.present,
+            stalled,
+            lambda rows: linkage_bipartition(cosine(gram[np.ix_(rows, rows)]), self.linkage),
+            patience=self.patience if self.rule == "patience" else 1,
+        )
+        weights, route = [], {}
+        for members in clusters.members:
+            row = np.where(np.isin(round.present, members), round.sizes, 0.0)
+            if row.sum() > 0:  # nobody of an absent cluster sent: its model stays as it is
+                route.update(dict.fromkeys(members, len(weights)))
+                weights.append(row / row.sum())
+        return {"*": Mixing(np.stack(weights), route)}
+
+    def clusters(self) -> list[list[int]] | None:
+        return None if self._clusters is None else self._clusters.members
+
+    def state(self) -> dict[str, Any]:
+        return {} if self._clusters is None else self._clusters.state()
+
+    def load(self, state: dict[str, Any]) -> None:
+        if state:
+            self._clusters = Clusters([])
+            self._clusters.load(state)
+
+
+def _norms(round: Round, rows: np.ndarray[Any, np.dtype[np.int64]]) -> list[float]:
+    """Norm of each tensor of the cluster's model."""
+    model = round.start.select(rows[:1])
+    return [float(tensor.norm()) for tensor in model.tensors.values()]

@@ -1,0 +1,30 @@
+"""FedAvg (McMahan et al., 2017): one model for all, the data-weighted mean."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+from comity.algorithms.algorithm import Algorithm, Round, algorithm
+from comity.mixing import Mixing
+
+
+@algorithm(
+    "fedavg",
+    title="Federated averaging",
+    paper="McMahan et al., 2017",
+    family="single global model",
+    travels="the model, both ways",
+    tuned={
+        "minecart-deterministic": {"local_steps": 5000},
+        "lunar-lander": {"local_steps": 5000},
+        "deep-sea-treasure": {"local_steps": 500},
+    },
+)
+class FedAvg(Algorithm):
+    """θ ← Σ_i n_i θ_i' / Σ_j n_j over the clients that sent."""
+
+    personal: ClassVar[bool] = False
+
+    def mix(self, round: Round) -> Mapping[str, Mixing]:
+        return {"*": Mixing.shared(round.sizes, receivers=round.everyone)}

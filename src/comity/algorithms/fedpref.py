@@ -1,0 +1,105 @@
+"""FedPref (Hartmann et al., 2025): personal aggregation among clients with private preferences."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import PrivateAttr
+
+from comity.algorithms.algorithm import Algorithm, Round, algorithm
+from comity.clusters import Clusters, Split, Threshold, is_small
+from comity.fleet import Matrix
+from comity.mixing import Mixing, spectral_bipartition
+from comity.settings import setting
+
+
+@algorithm(
+    "fedpref",
+    title="FedPref",
+    paper="Hartmann et al., 2025",
+    family="client-specific: preference-driven",
+    travels="the model, both ways; preferences never",
+    tuned={
+        "deep-sea-treasure": {"threshold": 5.0, "patience": 2, "local_steps": 500},
+        "minecart-deterministic": {
+            "threshold": 3.0,
+            "patience": 2,
+            "minimum_similarity": 0.0,
+            "local_steps": 5000,
+        },
+        "lunar-lander": {"threshold": 5.0, "patience": 1, "local_steps": 5000},
+    },
+)
+class FedPref(Algorithm):
+    """Similarity-weighted means inside clusters that split once their mean model has stalled."""
+
+    top_r: float = setting(
+        0.8, "share of each tensor's largest changes that count", above=0, at_most=1
+    )
+    minimum_similarity: float = setting(
+        -1.0, "similarity at or below which a client has no weight", at_least=-1, below=1
+    )
+    threshold: Threshold = setting(
+        5.0, "change of a cluster's mean model that counts as stalled; '2.5%': of its norm"
+    )
+    patience: int = setting(2, "rounds in a row that a cluster must have stalled", at_least=1)
+    clustering: bool = setting(True, "split stalled clusters (off: weighted aggregation only)")
+    weighting: bool = setting(True, "weigh by similarity (off: plain means, clustering only)")
+
+    _clusters: Clusters | None = PrivateAttr(None)
+
+    def mix(self, round: Round) -> Mapping[str, Mixing]:
+        clusters = self._clusters = self._clusters or Clusters(round.everyone)
+        if self.clustering:
+            clusters.refine(
+                round.present,
+                lambda rows: self._stalled(round, rows),
+                lambda rows: self._split(round, rows),
+                self.patience,
+            )
+        weights = np.zeros((len(round.present), len(round.present)))
+        for members in clusters.members:
+            rows = np.flatnonzero(np.isin(round.present, members))
+            if len(rows):
+                weights[np.ix_(rows, rows)] = self._weights(round, rows)
+        return {"*": Mixing.personal(weights, round.present)}
+
+    def _stalled(self, round: Round, rows: NDArray[np.int64]) -> bool | None:
+        """‖mean θ' − θ̄_C‖ ≤ ε, where θ̄_C is the mean model that the cluster started from."""
+        sent, start = round.sent.select(rows), round.start.select(rows)
+        if sent.distance(start).max() <= 1e-8:
+            return None
+        reference = start.mean()
+        change = float(sent.mean().distance(reference)[0])
+        norm = float(np.sqrt(sum(float(t.square().sum()) for t in reference.tensors.values())))
+        return is_small(change, norm, self.threshold)
+
+    def _split(self, round: Round, rows: NDArray[np.int64]) -> Split:
+        return spectral_bipartition(self._similarity(round, rows))
+
+    def _similarity(self, round: Round, rows: NDArray[np.int64]) -> Matrix:
+        """sim_ij = mean over tensors of cos(topR(Δ_i), topR(Δ_j)), Δ_i = θ_i' − θ̄_C."""
+        reference = round.start.select(rows).mean()
+        return round.sent.select(rows).similarity(reference, self.top_r)
+
+    def _weights(self, round: Round, rows: NDArray[np.int64]) -> Matrix:
+        """u_ij = (max(sim_ij, s_min) − s_min) / (1 − s_min), the diagonal one."""
+        if not self.weighting:
+            return np.ones((len(rows), len(rows)))
+        floor = self.minimum_similarity
+        similarity = self._similarity(round, rows)
+        return (np.maximum(similarity, floor) - floor) / (1.0 - floor)
+
+    def clusters(self) -> list[list[int]] | None:
+        return None if self._clusters is None else self._clusters.members
+
+    def state(self) -> dict[str, Any]:
+        return {} if self._clusters is None else self._clusters.state()
+
+    def load(self, state: dict[str, Any]) -> None:
+        if state:
+            self._clusters = Clusters([])
+            self._clusters.load(state)

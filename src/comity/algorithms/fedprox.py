@@ -1,0 +1,37 @@
+"""FedProx (Li et al., 2020): FedAvg with a proximal pull against client drift."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from comity.algorithms.algorithm import algorithm
+from comity.algorithms.fedavg import FedAvg
+from comity.fleet import Tree
+from comity.local import Phase, View
+from comity.settings import setting
+
+
+@algorithm(
+    "fedprox",
+    title="FedProx",
+    paper="Li et al., 2020",
+    family="single global model",
+    travels="the model, both ways",
+    tuned={
+        "deep-sea-treasure": {"mu": 1.0, "local_steps": 500},
+        "minecart-deterministic": {"mu": 1.0, "local_steps": 5000},
+        "lunar-lander": {"mu": 1.0, "local_steps": 5000},
+    },
+)
+class FedProx(FedAvg):
+    """Clients minimise f_i(θ) + μ/2 ‖θ − θ_received‖². With μ = 0 this is FedAvg."""
+
+    mu: float = setting(1.0, "strength of the pull to the received model", at_least=0)
+
+    def phase(self) -> Phase:
+        def pull(tensors: Tree, view: View) -> Tensor:
+            squares = [(tensors[k] - view.received[k]).square().sum() for k in tensors]
+            return self.mu / 2 * torch.stack(squares).sum()
+
+        return Phase(penalty=pull)

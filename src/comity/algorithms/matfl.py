@@ -1,0 +1,63 @@
+"""MaTFL (Cai et al., 2023): average with the clients whose weights moved the same way."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+import numpy as np
+
+from comity.algorithms.algorithm import Algorithm, Round, algorithm
+from comity.fleet import Matrix
+from comity.mixing import Mixing, cosine, row_normalised
+from comity.settings import setting
+
+
+@algorithm(
+    "matfl",
+    title="Many-task federated learning",
+    paper="Cai et al., 2023",
+    family="client-specific: multi-task",
+    travels="the model, both ways",
+    tuned={
+        "deep-sea-treasure": {"voters": 10, "local_steps": 500},
+        "minecart-deterministic": {"voters": 10, "local_steps": 5000},
+        "lunar-lander": {"voters": 10, "local_steps": 5000},
+    },
+)
+class MaTFL(Algorithm):
+    """w_ij ∝ max(cos(D_i, D_j) + shift, 0) over i's nearest clients, D_i = θ_i' − mean θ'."""
+
+    voters: int = setting(10, "clients that each one averages with, itself included", at_least=1)
+    scope: Literal["layer", "model"] = setting("layer", "compare tensor by tensor, or whole models")
+    weights: Literal["similarity", "uniform", "votes"] = setting(
+        "similarity", "by similarity, equal among voters, or by the number of tensors voted for"
+    )
+    shift: float = setting(0.0, "added to each cosine before the cut at zero", at_least=0)
+
+    def mix(self, round: Round) -> Mapping[str, Mixing]:
+        grams = round.sent.gram(round.sent.mean())
+        if self.scope == "model":
+            grams = {"*": sum(grams.values(), np.zeros(()))}
+        if self.weights == "votes":
+            votes = sum((self._elected(cosine(gram)) for gram in grams.values()), np.zeros(()))
+            return {"*": Mixing.personal(votes, round.present)}
+        return {
+            name: Mixing.personal(self._weights(cosine(gram)), round.present)
+            for name, gram in grams.items()
+        }
+
+    def _weights(self, similarity: Matrix) -> Matrix:
+        elected = self._elected(similarity)
+        if self.weights == "uniform":
+            return row_normalised(elected)
+        return row_normalised(np.maximum(similarity + self.shift, 0.0) * elected)
+
+    def _elected(self, similarity: Matrix) -> Matrix:
+        """Ones where j is among i's most similar clients; i always is; lower ids win ties."""
+        ranked = similarity.copy()
+        np.fill_diagonal(ranked, np.inf)
+        order = np.argsort(-np.round(ranked, 9), axis=1, kind="stable")[:, : self.voters]
+        elected = np.zeros_like(similarity)
+        np.put_along_axis(elected, order, 1.0, axis=1)
+        return elected

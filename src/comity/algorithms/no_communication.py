@@ -1,0 +1,27 @@
+"""No communication: what each client reaches alone with the same amount of local work."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+import numpy as np
+
+from comity.algorithms.algorithm import Algorithm, Round, algorithm
+from comity.mixing import Mixing
+
+
+@algorithm(
+    "no-communication",
+    title="No communication",
+    paper="the lower bound of every comparison",
+    family="alone",
+    travels="nothing",
+)
+class NoCommunication(Algorithm):
+    """Every client trains alone, from the same initial model as in the federations."""
+
+    communicates: ClassVar[bool] = False
+
+    def mix(self, round: Round) -> Mapping[str, Mixing]:
+        return {"*": Mixing.personal(np.eye(len(round.present)), round.present)}

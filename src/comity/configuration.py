@@ -1,0 +1,166 @@
+"""The complete configuration of a run: every value that decides its bits, in one place.
+
+It is written to ``config.toml`` as it stands after all defaults are filled in, so running that
+file again gives the same bits.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import numpy as np
+import tomli_w
+from numpy.typing import NDArray
+from pydantic import StringConstraints
+
+from comity import algorithms, problems
+from comity.algorithms import Algorithm
+from comity.errors import UserError, unknown
+from comity.learners import LEARNERS
+from comity.preferences import preferences
+from comity.problems import Problem
+from comity.settings import Settings, build, setting
+
+FineTune = Annotated[str, StringConstraints(pattern=r"^(none|replace-last|extra:[1-9]\d*)$")]
+
+
+class Configuration(Settings):
+    """All settings of one run. Two tables hold those of the algorithm and of the learner."""
+
+    problem: str = setting(..., "what is learned: a name, or module:attribute for your own")
+    algorithm: str = setting("fedpref", "what is federated about it")
+    clients: int = setting(20, "how many participants", at_least=1)
+    rounds: int = setting(1, "how often clients train and the server mixes", at_least=1)
+    seed: int = setting(1, "where all random numbers come from", at_least=0)
+    preferences: str | list[list[float]] = setting(
+        "dirichlet", "dirichlet[:ALPHA], equidistant, gaussian, shared:N,N,… or a CSV file"
+    )
+    participation: float = setting(
+        1.0, "share of the clients that take part in a round", above=0, at_most=1
+    )
+    keep: Literal["best", "last"] = setting(
+        "best", "hand over each client's best validated model, or its last one"
+    )
+    guard: bool = setting(
+        True, "a client declines a mixed model that does worse on its validation than its own"
+    )
+    fine_tune: FineTune = setting(
+        "none", "none; replace-last: no mixing in the last round; extra:K: K rounds' work more"
+    )
+    validation_episodes: int = setting(1, "episodes that judge a model in a round", at_least=1)
+    test_episodes: int = setting(1, "episodes that judge a model at the end", at_least=1)
+    chunk: int = setting(10, "clients trained as one stack by one process", at_least=1)
+    threads: int = setting(1, "threads of one process; more may change bits", at_least=1)
+    algorithm_settings: dict[str, Any] = setting({}, "settings of the algorithm")
+    learner_settings: dict[str, Any] = setting({}, "settings of the learner")
+
+    @property
+    def label(self) -> str:
+        """The algorithm's name as a row of a comparison: ``fedavg+ft`` when fine-tuned."""
+        return self.algorithm if self.fine_tune == "none" else f"{self.algorithm}+ft"
+
+    def get_problem(self) -> Problem:
+        return problems.find(self.problem)
+
+    def get_algorithm(self) -> Algorithm:
+        return algorithms.make(self.algorithm, self.algorithm_settings)
+
+    def get_preferences(self) -> NDArray[np.float64]:
+        objectives = len(self.get_problem().objectives)
+        return preferences(self.preferences, self.clients, objectives, self.seed)
+
+    def to_toml(self) -> str:
+        """As a file: run-level settings, then one table each for algorithm and learner."""
+        values = self.model_dump(exclude={"algorithm_settings", "learner_settings"})
+        values[self.algorithm] = self.algorithm_settings
+        values[self.get_problem().learner] = self.learner_settings
+        return tomli_w.dumps(values)
+
+
+_TABLES = ("algorithm_settings", "learner_settings")
+RUN_SETTINGS = tuple(name for name in Configuration.model_fields if name not in _TABLES)
+
+
+def configure(values: Mapping[str, Any]) -> Configuration:
+    """Fill in all defaults: the user's values over the paper's for this problem over general ones.
+
+    ``values`` has run-level settings by name and, by the name of the algorithm or the learner,
+    tables of theirs: what a TOML file holds.
+    """
+    if "problem" not in values:
+        raise UserError("problem is missing: name what is to be learned, e.g. deep-sea-treasure.")
+    problem = problems.find(str(values["problem"]))
+    name = str(values.get("algorithm", "fedpref"))
+    algorithm_class = algorithms.find(name)
+    for key in values:
+        if key not in (*RUN_SETTINGS, name, problem.learner):
+            raise unknown("setting", key, [*RUN_SETTINGS, f"{name}.…", f"{problem.learner}.…"])
+    for table in (name, problem.learner):
+        if not isinstance(values.get(table, {}), Mapping):
+            raise UserError(f"{table} = {values[table]!r}: must be a table of settings.")
+
+    tuned = dict(algorithm_class.declaration.tuned.get(problem.name, {}))
+    local_steps = tuned.pop("local_steps", None)
+    given = values.get(problem.learner, {})
+    learner_values = {**problem.defaults, **({"local_steps": local_steps} if local_steps else {})}
+    learner_values.update(given)
+    _, settings_class = LEARNERS[problem.learner]
+    settings = build(settings_class, learner_values, where=problem.learner)
+    run_values = {key: value for key, value in values.items() if key in RUN_SETTINGS}
+    if "rounds" not in run_values:
+        run_values["rounds"] = max(1, round(settings.total_steps / settings.local_steps))
+    elif "total_steps" not in given and isinstance(run_values["rounds"], int):
+        total = max(1, run_values["rounds"] * settings.local_steps)
+        settings = settings.model_copy(update={"total_steps": total})
+    for episodes in ("validation_episodes", "test_episodes"):
+        run_values.setdefault(episodes, getattr(problem, episodes))
+    if not algorithm_class.communicates:
+        _refuse_meaningless(name, run_values)
+        run_values["guard"] = False
+    chosen = build(algorithm_class, {**tuned, **values.get(name, {})}, where=name)
+    configuration = build(
+        Configuration,
+        {
+            **run_values,
+            "algorithm_settings": chosen.model_dump(),
+            "learner_settings": settings.model_dump(),
+        },
+        where="run",
+    )
+    vectors = configuration.get_preferences()
+    if isinstance(configuration.preferences, str) and configuration.preferences.endswith(".csv"):
+        # a file may change or move: the configuration holds what it said
+        configuration = configuration.model_copy(update={"preferences": vectors.tolist()})
+    return configuration
+
+
+def _refuse_meaningless(name: str, values: Mapping[str, Any]) -> None:
+    if values.get("guard", False):
+        raise UserError(f"guard = true means nothing for {name}: its clients receive no models.")
+    if values.get("fine_tune", "none") != "none":
+        raise UserError(f"fine_tune means nothing for {name}: its clients only train locally.")
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """The values in a configuration file."""
+    try:
+        return tomllib.loads(path.read_text())
+    except FileNotFoundError:
+        raise UserError(f"config: no file {path}.") from None
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise UserError(f"config: {path} is not a TOML file: {error}.") from None
+
+
+def parse_setting(text: str) -> tuple[list[str], Any]:
+    """``"fedpref.top_r=0.4"`` as path and value; values are TOML, bare words are strings."""
+    path, equals, value = text.partition("=")
+    if not equals or not path.strip():
+        raise UserError(f"--set {text}: expected NAME=VALUE, e.g. --set dqn.learning_rate=1e-3.")
+    try:
+        parsed = tomllib.loads(f"value = {value}")["value"]
+    except tomllib.TOMLDecodeError:
+        parsed = value.strip()
+    return path.strip().split("."), parsed

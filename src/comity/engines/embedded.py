@@ -1,0 +1,193 @@
+"""The embedded engine: all clients on this machine, in chunks, each chunk one fleet.
+
+Which clients form a chunk is part of the configuration; how many processes share the chunks is
+not, so results do not depend on it.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import signal
+from multiprocessing.connection import Connection
+from typing import Any
+
+import numpy as np
+import torch
+
+from comity.configuration import Configuration
+from comity.fleet import Fleet
+from comity.problems import Problem, register
+from comity.site import Message, Order, Report, Site, Values
+
+
+class Embedded:
+    """Runs every call on all chunks: the first worker's here, the others' in processes."""
+
+    def __init__(self, configuration: Configuration, workers: int = 1) -> None:
+        clients, size = configuration.clients, configuration.chunk
+        chunks = [
+            tuple(range(lo, min(lo + size, clients))) for lo in range(0, clients, size)
+        ]
+        self._chunks = chunks
+        workers = max(1, min(workers, len(chunks)))
+        shares = [list(range(first, len(chunks), workers)) for first in range(workers)]
+        self._threads = torch.get_num_threads()
+        torch.set_num_threads(configuration.threads)
+        self._remote = [
+            _Process(configuration, {number: chunks[number] for number in share})
+            for share in shares[1:]
+        ]
+        self._local = _Share(configuration, {number: chunks[number] for number in shares[0]})
+
+    def __enter__(self) -> Embedded:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for process in self._remote:
+            process.stop()
+        torch.set_num_threads(self._threads)
+
+    def round(self, order: Order) -> tuple[Message, Report]:
+        replies = self._ask("round", self._shares(order))
+        messages, reports = zip(*replies, strict=True)
+        message = Message(
+            order.clients,
+            Fleet.cat([message.models for message in messages]),
+            {
+                name: np.concatenate([message.statistics[name] for message in messages])
+                for name in messages[0].statistics
+            },
+        )
+        return message, _together(reports)
+
+    def roll_back(self, clients: tuple[int, ...]) -> None:
+        orders = self._shares(Order(0, clients, None))
+        self._ask("roll_back", {number: (part[0].clients,) for number, part in orders.items()})
+
+    def finish(self, order: Order, extra_rounds: int) -> Report:
+        parts = {n: (*part, extra_rounds) for n, part in self._shares(order).items()}
+        return _together(self._ask("finish", parts))
+
+    def test(self, kept: bool) -> np.ndarray[Any, np.dtype[np.float64]]:
+        """Objective vectors of the final models of all clients, on test episodes."""
+        return np.concatenate(self._ask("test", self._everywhere(kept)))
+
+    def models(self, kept: bool) -> Fleet:
+        """The models of all clients."""
+        return Fleet.cat(self._ask("models", self._everywhere(kept)))
+
+    def state(self) -> Values:
+        states = self._ask("state", self._everywhere())
+        return {
+            f"{number}/{name}": value
+            for number, state in enumerate(states)
+            for name, value in state.items()
+        }
+
+    def load(self, state: Values) -> None:
+        parts: dict[int, tuple[Any, ...]] = {}
+        for number in range(len(self._chunks)):
+            prefix = f"{number}/"
+            own = {k.removeprefix(prefix): v for k, v in state.items() if k.startswith(prefix)}
+            parts[number] = (own,)
+        self._ask("load", parts)
+
+    def _everywhere(self, *arguments: object) -> dict[int, tuple[Any, ...]]:
+        return dict.fromkeys(range(len(self._chunks)), arguments)
+
+    def _shares(self, order: Order) -> dict[int, tuple[Any, ...]]:
+        """Each chunk's part of an order; chunks without a client in it are not asked."""
+        parts: dict[int, tuple[Any, ...]] = {}
+        for number, chunk in enumerate(self._chunks):
+            places = [i for i, client in enumerate(order.clients) if client in chunk]
+            if places:
+                models = None if order.models is None else order.models.select(places)
+                clients = tuple(order.clients[i] for i in places)
+                parts[number] = (Order(order.round, clients, models),)
+        return parts
+
+    def _ask(self, name: str, parts: dict[int, tuple[Any, ...]]) -> list[Any]:
+        """Call one method of the chunks named, all at the same time; answers in chunk order."""
+        for process in self._remote:
+            process.send(name, parts)
+        answers = self._local.call(name, parts)
+        for process in self._remote:
+            answers.update(process.receive())
+        return [answers[number] for number in sorted(answers)]
+
+
+class _Share:
+    """The chunks of one worker."""
+
+    def __init__(self, configuration: Configuration, chunks: dict[int, tuple[int, ...]]) -> None:
+        self._sites = {number: Site(configuration, ids) for number, ids in chunks.items()}
+
+    def call(self, name: str, parts: dict[int, tuple[Any, ...]]) -> dict[int, Any]:
+        return {
+            number: getattr(site, name)(*parts[number])
+            for number, site in self._sites.items()
+            if number in parts
+        }
+
+
+class _Process:
+    """The chunks of another process."""
+
+    def __init__(self, configuration: Configuration, chunks: dict[int, tuple[int, ...]]) -> None:
+        context = multiprocessing.get_context("spawn")
+        self._numbers = set(chunks)
+        self._pipe, other = context.Pipe()
+        self._process = context.Process(
+            target=_serve,
+            args=(other, configuration, chunks, configuration.get_problem()),
+            daemon=True,
+        )
+        self._process.start()
+        other.close()
+
+    def send(self, name: str, parts: dict[int, tuple[Any, ...]]) -> None:
+        self._pipe.send((name, {n: part for n, part in parts.items() if n in self._numbers}))
+
+    def receive(self) -> dict[int, Any]:
+        answer = self._pipe.recv()
+        if isinstance(answer, Exception):
+            raise answer
+        answers: dict[int, Any] = answer
+        return answers
+
+    def stop(self) -> None:
+        self._pipe.close()
+        self._process.join(timeout=5)
+        if self._process.is_alive():
+            self._process.terminate()
+
+
+def _serve(
+    pipe: Connection,
+    configuration: Configuration,
+    chunks: dict[int, tuple[int, ...]],
+    problem: Problem,
+) -> None:
+    """A worker: answers calls until the other end is gone; Ctrl-C is the main process' affair."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    torch.set_num_threads(configuration.threads)
+    register(problem)
+    share: _Share | None = None
+    while True:
+        try:
+            name, parts = pipe.recv()
+        except EOFError:
+            return
+        try:
+            share = share or _Share(configuration, chunks)
+            pipe.send(share.call(name, parts))
+        except Exception as error:
+            pipe.send(error)
+
+
+def _together(reports: tuple[Report, ...] | list[Report]) -> Report:
+    def joined(name: str) -> Any:
+        values = [getattr(report, name) for report in reports]
+        return None if values[0] is None else np.concatenate(values)
+
+    return Report(**{name: joined(name) for name in Report.__dataclass_fields__})

@@ -1,0 +1,286 @@
+"""A fleet: n models of one architecture as one dict of stacked tensors, client first.
+
+Everything a federation does to parameters happens here: running all models at once, mixing them
+(a small matrix times the fleet), and comparing them (a Gram or similarity matrix, blockwise), so
+that the rules of the algorithms only ever see rows x givers or n x n numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
+from math import ceil
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.func import functional_call, vmap
+
+Tree = dict[str, Tensor]
+Matrix = NDArray[np.float64]
+
+_BLOCK = 1024  # rows that the blockwise products hold at once
+_TINY = 1e-12
+
+
+class Fleet:
+    """n models of one architecture; ``tensors[name]`` has shape ``(n, *shape of the tensor)``."""
+
+    def __init__(self, tensors: Mapping[str, Tensor]) -> None:
+        self.tensors: Tree = dict(tensors)
+        sizes = {len(tensor) for tensor in self.tensors.values()}
+        if len(sizes) != 1:
+            raise ValueError(f"a fleet needs one client axis, got lengths {sorted(sizes)}")
+        self.size: int = sizes.pop()
+
+    @classmethod
+    def of(cls, module: nn.Module, n: int) -> Fleet:
+        """n copies of one module's parameters."""
+        return cls(
+            {
+                name: tensor.detach().expand(n, *tensor.shape).clone()
+                for name, tensor in module.named_parameters()
+            }
+        )
+
+    def __len__(self) -> int:
+        return self.size
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.tensors)
+
+    def __getitem__(self, name: str) -> Tensor:
+        return self.tensors[name]
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Between processes fleets travel by value, as plain arrays."""
+        return {name: tensor.detach().numpy() for name, tensor in self.tensors.items()}
+
+    def __setstate__(self, arrays: dict[str, Any]) -> None:
+        self.__init__({k: torch.from_numpy(a) for k, a in arrays.items()})  # type: ignore[misc]
+
+    @property
+    def parameters_each(self) -> int:
+        """How many numbers one model holds."""
+        return sum(tensor[0].numel() for tensor in self.tensors.values())
+
+    def group(self, *patterns: str) -> Fleet:
+        """The tensors whose names match one of the patterns (``"head.*"``)."""
+        return Fleet(
+            {
+                name: tensor
+                for name, tensor in self.tensors.items()
+                if any(fnmatchcase(name, pattern) for pattern in patterns)
+            }
+        )
+
+    def select(self, rows: Sequence[int] | NDArray[np.int64]) -> Fleet:
+        """Some rows in the order given; all rows in their order are not copied."""
+        index = np.asarray(rows, dtype=np.int64)
+        if np.array_equal(index, np.arange(self.size)):
+            return Fleet(self.tensors)
+        place = torch.from_numpy(index)
+        return Fleet({name: tensor[place] for name, tensor in self.tensors.items()})
+
+    def put(self, rows: Sequence[int] | NDArray[np.int64], other: Fleet) -> None:
+        """Overwrite some rows, for the names that ``other`` has."""
+        index = torch.as_tensor(np.asarray(rows, dtype=np.int64))
+        for name, tensor in other.tensors.items():
+            self.tensors[name][index] = tensor
+
+    def clone(self) -> Fleet:
+        return Fleet({name: tensor.clone() for name, tensor in self.tensors.items()})
+
+    @staticmethod
+    def cat(fleets: Sequence[Fleet]) -> Fleet:
+        """The rows of several fleets of one architecture, one below the other."""
+        return Fleet({name: torch.cat([fleet[name] for fleet in fleets]) for name in fleets[0]})
+
+    def module(self, row: int, template: nn.Module) -> nn.Module:
+        """Load one row into a plain module."""
+        template.load_state_dict({name: tensor[row] for name, tensor in self.tensors.items()})
+        return template
+
+    def finite(self) -> NDArray[np.bool_]:
+        """Which rows hold only finite numbers."""
+        good = torch.ones(self.size, dtype=torch.bool)
+        for tensor in self.tensors.values():
+            # a sum is finite only if every term is, and needs no mask as large as the tensor
+            total = tensor.reshape(self.size, -1).sum(dim=1, dtype=torch.float64)
+            good &= torch.isfinite(total)
+        return np.asarray(good.numpy(), dtype=np.bool_)
+
+    # -- the algebra of the server ---------------------------------------------------------
+
+    def mix(self, weights: Matrix) -> Fleet:
+        """``weights`` (rows x n) times the fleet: one server model a row."""
+        matrix = torch.as_tensor(np.asarray(weights), dtype=torch.float32)
+        return Fleet(
+            {
+                name: (matrix @ tensor.reshape(self.size, -1)).reshape(-1, *tensor.shape[1:])
+                for name, tensor in self.tensors.items()
+            }
+        )
+
+    def mean(self) -> Fleet:
+        """The plain mean of all rows, as a fleet of one."""
+        return self.mix(np.full((1, self.size), 1.0 / self.size))
+
+    def distance(self, other: Fleet) -> NDArray[np.float64]:
+        """Euclidean distance of each row from ``other`` (one row, or as many)."""
+        squares = np.zeros(self.size)
+        for name in self.tensors:
+            for lo, block in self._moved(name, other):
+                norms = torch.linalg.vector_norm(block, dim=1).double()
+                squares[lo : lo + len(block)] += norms.square().numpy()
+        return np.sqrt(squares)
+
+    def gram(self, start: Fleet | None = None) -> dict[str, Matrix]:
+        """Inner products of all pairs of rows, one n x n matrix a tensor, in float64.
+
+        ``start`` (one row, or n rows) is subtracted *before* the product: the Gram matrix of
+        models, centred afterwards, has no correct digit left when updates are small.
+        """
+        grams = {}
+        for name in self.tensors:
+            grams[name] = np.zeros((self.size, self.size))
+            self._add_products(name, start, grams[name])
+        return grams
+
+    def similarity(self, start: Fleet | None = None, top_r: float = 1.0) -> Matrix:
+        """Mean over tensors of the cosine between rows' updates from ``start`` (n x n).
+
+        With ``top_r`` below one, only the ``ceil(top_r * size)`` entries of largest magnitude of
+        each row and tensor count (entries that tie with the last one all count). A zero update
+        has cosine 0 to everybody; a tensor in which nobody moved is left out; the diagonal is 1.
+        """
+        total = np.zeros((self.size, self.size))
+
+        def unit(block: Tensor) -> Tensor:
+            block = _keep_largest(block, top_r)
+            norms = torch.linalg.vector_norm(block, dim=1, keepdim=True)
+            return block / norms.clamp(min=_TINY)
+
+        live = sum(self._add_products(name, start, total, unit) for name in self.tensors)
+        total /= max(live, 1)
+        np.clip(total, -1.0, 1.0, out=total)
+        np.fill_diagonal(total, 1.0)
+        return total
+
+    def _moved(
+        self, name: str, start: Fleet | None, first: int = 0
+    ) -> Iterator[tuple[int, Tensor]]:
+        """One tensor of all rows from ``first`` on, measured from ``start``, in blocks of rows."""
+        flat = self.tensors[name].reshape(self.size, -1)
+        base = None if start is None else start[name].reshape(len(start), -1)
+        for lo in range(first, self.size, _BLOCK):
+            block = flat[lo : lo + _BLOCK]
+            if base is not None:
+                block = block - (base if len(base) == 1 else base[lo : lo + _BLOCK])
+            yield lo, block
+
+    def _add_products(
+        self,
+        name: str,
+        start: Fleet | None,
+        total: Matrix,
+        prepare: Callable[[Tensor], Tensor] = lambda block: block,
+    ) -> bool:
+        """Add X Xᵀ for one tensor to ``total``, X = prepared rows; False where X is zero.
+
+        Only blocks of rows are ever held, and only blocks on and above the diagonal computed:
+        preparing a block again costs less than keeping a second copy of all models.
+        """
+        live = False
+        for lo, block in self._moved(name, start):
+            left = prepare(block)
+            live = live or bool(left.any())
+            for low, other in self._moved(name, start, first=lo):
+                right = left if low == lo else prepare(other)
+                product = _product(left, right)
+                total[lo : lo + _BLOCK, low : low + _BLOCK] += product
+                if low != lo:
+                    total[low : low + _BLOCK, lo : lo + _BLOCK] += product.T
+        return live
+
+
+def _keep_largest(block: Tensor, top_r: float) -> Tensor:
+    """All but the top-R entries of largest magnitude of each row set to zero."""
+    width = block.shape[1]
+    dropped = width - ceil(top_r * width - 1e-9)
+    if dropped <= 0:
+        return block
+    kept = np.array(block.numpy())
+    for row in kept:
+        magnitude = np.abs(row)
+        row[magnitude < np.partition(magnitude, dropped)[dropped]] = 0.0
+    return torch.from_numpy(kept)
+
+
+def _product(left: Tensor, right: Tensor, columns: int = 8192) -> Matrix:
+    """left @ rightᵀ: float32 products over blocks of columns, summed in float64."""
+    total = np.zeros((len(left), len(right)))
+    for at in range(0, left.shape[1], columns):
+        total += (left[:, at : at + columns] @ right[:, at : at + columns].T).numpy()
+    return total
+
+
+# -- running all models of a fleet at once -------------------------------------------------
+
+_POINTWISE = (nn.ReLU, nn.Tanh, nn.Sigmoid, nn.GELU, nn.ELU, nn.SiLU, nn.Identity)
+
+
+class _StackedLinear(torch.autograd.Function):
+    """n linear layers at once.
+
+    Autograd's own backward of ``baddbmm`` hands the weight gradient back transposed, which makes
+    everything after it (clipping, Adam) stride through memory: three times slower in all.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, inputs: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        ctx.save_for_backward(inputs, weight)
+        return torch.baddbmm(bias.unsqueeze(1), inputs, weight.transpose(1, 2))
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, Tensor, Tensor]:
+        (grad,) = grads
+        inputs, weight = ctx.saved_tensors
+        upstream = torch.bmm(grad, weight) if ctx.needs_input_grad[0] else None
+        return upstream, torch.bmm(grad.transpose(1, 2), inputs), grad.sum(1)
+
+
+def forward(module: nn.Module) -> Callable[[Tree, Tensor], Tensor]:
+    """A function ``(stacked parameters, inputs (n, batch, ...)) -> outputs (n, batch, ...)``.
+
+    Plain chains of linear and pointwise layers run as batched matrix products; any other module
+    is mapped over the client axis with ``torch.func``.
+    """
+    layers = list(module.named_children())
+    if isinstance(module, nn.Sequential) and all(
+        isinstance(layer, _POINTWISE) or (isinstance(layer, nn.Linear) and layer.bias is not None)
+        for _, layer in layers
+    ):
+
+        def chain(tensors: Tree, inputs: Tensor) -> Tensor:
+            for name, layer in layers:
+                if isinstance(layer, nn.Linear):
+                    weight, bias = tensors[f"{name}.weight"], tensors[f"{name}.bias"]
+                    inputs = _StackedLinear.apply(inputs, weight, bias)  # type: ignore[no-untyped-call]
+                else:
+                    inputs = layer(inputs)
+            return inputs
+
+        return chain
+
+    def one(tensors: Tree, inputs: Tensor) -> Tensor:
+        outputs: Tensor = functional_call(module, tensors, (inputs,))
+        return outputs
+
+    def mapped(tensors: Tree, inputs: Tensor) -> Tensor:
+        outputs: Tensor = vmap(one)(tensors, inputs)
+        return outputs
+
+    return mapped

@@ -1,0 +1,130 @@
+"""Who learns from whom: mixing matrices and the n x n algebra that algorithms share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+import scipy.linalg
+import scipy.sparse.linalg
+from numpy.typing import NDArray
+from scipy.cluster.hierarchy import linkage, to_tree
+from scipy.spatial.distance import squareform
+
+from comity.fleet import Matrix
+
+_DENSE = 512  # up to this many clients a dense eigensolver is faster than an iterative one
+
+
+@dataclass(frozen=True)
+class Mixing:
+    """Rows of weights over the clients that sent, and which row each client will get.
+
+    A row is one server model: one shared by all, one a cluster, or one a client. Clients that
+    the route does not name keep the server model that they had.
+    """
+
+    weights: Matrix
+    route: Mapping[int, int] = field(default_factory=dict)
+
+    @classmethod
+    def shared(cls, weights: NDArray[np.float64], receivers: Sequence[int]) -> Mixing:
+        """One model for all receivers."""
+        row = np.asarray(weights, dtype=np.float64)[None]
+        return cls(row / row.sum(), dict.fromkeys(receivers, 0))
+
+    @classmethod
+    def personal(cls, weights: Matrix, receivers: Sequence[int]) -> Mixing:
+        """A model of its own for each receiver; rows are normalised."""
+        return cls(row_normalised(weights), {client: row for row, client in enumerate(receivers)})
+
+    def check(self, givers: int) -> None:
+        """The law of honest weights: finite, non-negative, rows sum to one."""
+        weights = self.weights
+        if weights.shape[1] != givers:
+            raise AssertionError(f"mixing has {weights.shape[1]} columns for {givers} givers")
+        if not (np.isfinite(weights).all() and (weights >= 0).all()):
+            raise AssertionError("mixing weights must be finite and non-negative")
+        if not np.allclose(weights.sum(axis=1), 1.0, atol=1e-9):
+            raise AssertionError(f"mixing rows must sum to one, got {weights.sum(axis=1)}")
+
+
+def row_normalised(weights: Matrix) -> Matrix:
+    """Divide each row by its sum; a row without weight becomes the identity."""
+    weights = np.array(weights, dtype=np.float64)
+    empty = weights.sum(axis=1) <= 0
+    weights[empty] = np.eye(*weights.shape)[empty]
+    return weights / weights.sum(axis=1, keepdims=True)
+
+
+def cosine(gram: Matrix) -> Matrix:
+    """Cosine similarities from inner products; zero vectors are similar to nobody but themselves."""
+    norms = np.sqrt(np.clip(gram.diagonal(), 0.0, None))
+    similarity = gram / np.maximum(np.outer(norms, norms), 1e-12)
+    np.clip(similarity, -1.0, 1.0, out=similarity)
+    np.fill_diagonal(similarity, 1.0)
+    return similarity
+
+
+def linkage_bipartition(
+    similarity: Matrix, method: Literal["single", "complete"]
+) -> tuple[list[int], list[int]]:
+    """Two sides by agglomerative clustering.
+
+    Single linkage minimises the largest similarity that crosses the cut (Sattler's optimal
+    bipartition); complete linkage is what the official CFL code runs.
+    """
+    distance = 1.0 - (similarity + similarity.T) / 2
+    np.fill_diagonal(distance, 0.0)
+    root = to_tree(linkage(squareform(distance, checks=False), method=method))
+    left, right = root.get_left(), root.get_right()
+    if left is None or right is None:
+        raise ValueError("a cluster needs two members to be split")
+    sides = sorted(sorted(int(i) for i in side.pre_order()) for side in (left, right))
+    return sides[0], sides[1]
+
+
+def spectral_bipartition(similarity: Matrix) -> tuple[list[int], list[int]] | None:
+    """Two sides of a similarity graph by normalised spectral clustering; None if it has no structure.
+
+    Affinity is (1 + similarity) / 2, which stays connected where similarities are negative. The
+    two leading eigenvectors are turned into sides by a pivoted QR factorisation (Damle et al.,
+    2019), which needs no random start. At most two eigenvectors are ever computed.
+    """
+    n = len(similarity)
+    if n < 2:
+        return None
+    if n == 2:
+        return [0], [1]
+    affinity = (1.0 + similarity) / 2
+    affinity = (affinity + affinity.T) / 2
+    np.fill_diagonal(affinity, 0.0)
+    off_diagonal = similarity[~np.eye(n, dtype=bool)]
+    if np.ptp(off_diagonal) < 1e-6:
+        return None
+    degree = affinity.sum(axis=1)
+    if (degree <= 0).any():  # opposed to everybody: alone on one side
+        alone = int(np.argmin(degree))
+        return _sides(np.arange(n) == alone)
+    scale = 1.0 / np.sqrt(degree)
+    affinity *= scale[:, None]
+    affinity *= scale[None, :]
+    if n <= _DENSE:
+        vectors = scipy.linalg.eigh(affinity, subset_by_index=[n - 2, n - 1])[1]
+    else:
+        start = np.cos(np.arange(n, dtype=np.float64))  # fixed, and not the leading eigenvector
+        vectors = scipy.sparse.linalg.eigsh(affinity, k=2, which="LA", v0=start)[1]
+    embedding = vectors * scale[:, None]
+    pivots = scipy.linalg.qr(embedding.T, pivoting=True, mode="r")[1][:2]
+    left, _, right = scipy.linalg.svd(embedding[pivots].T)
+    labels = np.argmax(np.abs(embedding @ (left @ right)), axis=1)
+    return _sides(labels == labels[0])
+
+
+def _sides(first: NDArray[np.bool_]) -> tuple[list[int], list[int]] | None:
+    if first.all() or not first.any():
+        return None
+    sides = sorted([np.flatnonzero(first).tolist(), np.flatnonzero(~first).tolist()])
+    return sides[0], sides[1]

@@ -1,0 +1,152 @@
+"""Preferences: each client's weights over the objectives, on the simplex.
+
+A specification is one short string, the same on the command line, in TOML and in Python:
+``dirichlet``, ``dirichlet:0.5``, ``equidistant``, ``gaussian``, ``shared:5,5,5,5`` or the path of a
+CSV file with one row a client and one column an objective.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from comity.errors import UserError
+from comity.streams import stream
+
+Preferences = NDArray[np.float64]
+
+KINDS = {
+    "dirichlet": "Dirichlet(alpha) draws, alpha = 1 unless given: dirichlet:0.5",
+    "equidistant": "evenly spread points of least Riesz energy, the same for every seed",
+    "gaussian": "absolute values of a standard normal draw, divided by their sum",
+    "shared": "a few distinct preferences, each held by several clients: shared:5,5,5,5",
+    "FILE.csv": "your own: one row a client, one column an objective, rows sum to one",
+}
+
+
+def preferences(
+    spec: str | Sequence[Sequence[float]], clients: int, objectives: int, seed: int
+) -> Preferences:
+    """The preference matrix (clients x objectives) that a specification stands for."""
+    if not isinstance(spec, str):
+        return checked(spec, clients, objectives, where="preferences")
+    kind, _, argument = spec.partition(":")
+    generator = stream(seed, "preferences")
+    if kind == "dirichlet":
+        alpha = _number(argument or "1", spec)
+        return generator.dirichlet([alpha] * objectives, size=clients)
+    if kind == "gaussian" and not argument:
+        draws = np.abs(generator.standard_normal((clients, objectives)))
+        return np.asarray(draws / draws.sum(axis=1, keepdims=True))
+    if kind == "equidistant" and not argument:
+        return equidistant(clients, objectives)
+    if kind == "shared":
+        counts = _counts(argument, spec, clients)
+        distinct = generator.dirichlet([1.0] * objectives, size=len(counts))
+        return np.repeat(distinct, counts, axis=0)
+    if spec.endswith(".csv"):
+        return read_csv(Path(spec), clients, objectives)
+    raise UserError(
+        f"preferences: '{spec}' is not one of dirichlet[:ALPHA], equidistant, gaussian, "
+        "shared:N,N,… or a file name ending in .csv."
+    )
+
+
+def read_csv(path: Path, clients: int, objectives: int) -> Preferences:
+    """Preferences from a file; a first row of names is allowed."""
+    try:
+        rows = [row for row in csv.reader(path.read_text().splitlines()) if row]
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"preferences: cannot read {path}: {error}.") from None
+    values: list[list[float]] = []
+    for number, row in enumerate(rows, start=1):
+        try:
+            values.append([float(cell) for cell in row])
+        except ValueError:
+            if number > 1:
+                raise UserError(f"preferences: {path}, row {number} is not numbers: {row}.") from None
+    return checked(values, clients, objectives, where=f"preferences: {path}")
+
+
+def checked(
+    values: Sequence[Sequence[float]], clients: int, objectives: int, where: str
+) -> Preferences:
+    """Make sure that given preferences fit the clients and lie on the simplex."""
+    if len(values) != clients or any(len(row) != objectives for row in values):
+        widths = sorted({len(row) for row in values})
+        raise UserError(
+            f"{where}: expected {clients} rows (one a client) of {objectives} weights (one an "
+            f"objective), got {len(values)} rows of {'/'.join(map(str, widths)) or 'no'} weights."
+        )
+    matrix = np.array(values, dtype=np.float64).reshape(clients, objectives)
+    for number, row in enumerate(matrix, start=1):
+        if not np.isfinite(row).all() or (row < 0).any() or abs(row.sum() - 1) > 1e-6:
+            raise UserError(
+                f"{where}: row {number} {row.tolist()} is off the simplex: weights must be "
+                "non-negative and sum to one."
+            )
+    return np.asarray(matrix / matrix.sum(axis=1, keepdims=True))
+
+
+@lru_cache(maxsize=32)
+def equidistant(count: int, objectives: int) -> Preferences:
+    """Evenly spread weights: the points of least Riesz s-energy on the simplex, corners included.
+
+    The energy of points at distances d is the sum of 1/d^s with s = objectives²; its logarithm is
+    minimised from a fixed start, so the points depend on nothing but their number. For two
+    objectives they are i/(count-1).
+    """
+    if objectives == 2 and count > 1:
+        first = np.linspace(0.0, 1.0, count)
+        return np.stack([first, 1.0 - first], axis=1)
+    if count == 1:
+        return np.full((1, objectives), 1.0 / objectives)
+    corners = torch.eye(objectives, dtype=torch.float64)[:count]
+    if count <= objectives:
+        return np.asarray(corners.numpy())
+    # squares of free numbers, divided by their sum, cover the simplex with its edges
+    start = stream(0, "equidistant", count, objectives).dirichlet([1.0] * objectives, count)
+    free = torch.tensor(np.sqrt(start[objectives:]), requires_grad=True)
+    optimiser = torch.optim.LBFGS([free], max_iter=300, line_search_fn="strong_wolfe")
+
+    def points() -> torch.Tensor:
+        squares = free.square()
+        return torch.cat([corners, squares / squares.sum(dim=1, keepdim=True)])
+
+    def closure() -> torch.Tensor:
+        optimiser.zero_grad()
+        energy = torch.logsumexp(-(objectives**2) * torch.pdist(points()).log(), dim=0)
+        energy.backward()  # type: ignore[no-untyped-call]
+        return energy
+
+    optimiser.step(closure)  # type: ignore[arg-type]
+    return np.asarray(points().detach().numpy())
+
+
+def _number(text: str, spec: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not value > 0:
+        raise UserError(f"preferences: '{spec}' needs a positive number after the colon.")
+    return value
+
+
+def _counts(text: str, spec: str, clients: int) -> list[int]:
+    try:
+        counts = [int(part) for part in text.split(",")]
+    except ValueError:
+        counts = [0]
+    if min(counts) < 1 or sum(counts) != clients:
+        raise UserError(
+            f"preferences: '{spec}' must list positive counts that add up to {clients} clients, "
+            "e.g. shared:5,5,5,5."
+        )
+    return counts

@@ -1,0 +1,271 @@
+"""The environments of some clients, stepped together.
+
+Two kinds behind one interface: problems with few states become one look-up table that steps all
+clients at once; any other mo-gymnasium environment is stepped client by client. Every episode has
+its own seed, derived from (run seed, client, episode), so the state of a simulator that cannot be
+saved is restored by replaying the running episode from its seed and actions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from comity.problems.problem import Problem
+from comity.streams import stream
+
+Array = NDArray[Any]
+Rows = NDArray[np.int64]
+Policy = Callable[[Array], Array]
+"""Observations (clients, episodes, ...) to actions (clients, episodes)."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """What one step of some clients gave; ``after`` is the observation before any reset."""
+
+    reward: NDArray[np.float64]
+    after: Array
+    terminated: NDArray[np.bool_]
+    truncated: NDArray[np.bool_]
+
+
+class Environments(Protocol):
+    """One running environment a client."""
+
+    features: NDArray[np.float32] | None
+    """Observation of each state where states are tabulated (observations are then indices)."""
+
+    def observe(self, rows: Rows) -> Array: ...
+    def step(self, rows: Rows, actions: Array) -> Step: ...
+    def judge(
+        self, rows: Rows, policy: Policy, episodes: int, purpose: str
+    ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+        """Mean return vector of a deterministic policy, and environment steps spent, by client."""
+        ...
+
+    def state(self) -> dict[str, Array]: ...
+    def load(self, state: dict[str, Array]) -> None: ...
+
+
+def environments(problem: Problem, clients: Sequence[int], seed: int) -> Environments:
+    """The environments for some clients, tabulated where the problem allows it."""
+    if problem.place is not None:
+        return TableEnvironments(problem, len(clients))
+    return GymEnvironments(problem, clients, seed)
+
+
+class TableEnvironments:
+    """A deterministic environment with few states as a table, for all clients at once.
+
+    The table is filled by stepping the real environment from every state that can be reached.
+    """
+
+    features: NDArray[np.float32] | None
+
+    def __init__(self, problem: Problem, clients: int) -> None:
+        environment = problem.environment()
+        if problem.snapshot is None or problem.place is None:
+            raise ValueError(f"problem {problem.name} cannot be tabulated: no snapshot or place")
+        environment.reset(seed=0)
+        states = [tuple(int(x) for x in problem.snapshot(environment))]
+        observations = [self._observation(environment.reset(seed=0)[0])]
+        actions = int(environment.action_space.n)
+        after: list[list[int]] = []
+        rewards: list[list[Array]] = []
+        ends: list[list[bool]] = []
+        for state in states:  # grows while it is walked
+            after.append([])
+            rewards.append([])
+            ends.append([])
+            for action in range(actions):
+                environment.reset(seed=0)
+                problem.place(environment, state)
+                observation, reward, terminated, _, _ = environment.step(action)
+                reached = tuple(int(x) for x in problem.snapshot(environment))
+                if not terminated and reached not in states:
+                    states.append(reached)
+                    observations.append(self._observation(observation))
+                after[-1].append(0 if terminated else states.index(reached))
+                rewards[-1].append(np.asarray(reward, dtype=np.float64))
+                ends[-1].append(bool(terminated))
+        self.features = np.stack(observations)
+        self._after = np.array(after, dtype=np.int64)
+        self._reward = np.round(np.array(rewards), 6)
+        self._end = np.array(ends)
+        self._cap = int(environment.spec.max_episode_steps)
+        self._at = np.zeros(clients, dtype=np.int64)
+        self._elapsed = np.zeros(clients, dtype=np.int64)
+
+    @staticmethod
+    def _observation(observation: Array) -> NDArray[np.float32]:
+        return np.asarray(observation, dtype=np.float32).reshape(-1)
+
+    def observe(self, rows: Rows) -> Array:
+        return self._at[rows]
+
+    def step(self, rows: Rows, actions: Array) -> Step:
+        at = self._at[rows]
+        after, terminated = self._after[at, actions], self._end[at, actions]
+        elapsed = self._elapsed[rows] + 1
+        truncated = ~terminated & (elapsed >= self._cap)
+        done = terminated | truncated
+        self._at[rows] = np.where(done, 0, after)
+        self._elapsed[rows] = np.where(done, 0, elapsed)
+        return Step(self._reward[at, actions], after, terminated, truncated)
+
+    def judge(
+        self, rows: Rows, policy: Policy, episodes: int, purpose: str
+    ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+        """One episode is all: nothing is random.
+
+        A deterministic policy that comes back to a state stays in that loop until the time limit,
+        so its remaining steps need not be taken, and are not counted as taken.
+        """
+        n, count = len(rows), len(self._after)
+        choice = policy(np.broadcast_to(np.arange(count), (n, count)))
+        at, everyone = np.zeros(n, dtype=np.int64), np.arange(n)
+        total = np.zeros((n, self._reward.shape[2]))
+        running, looping = np.ones(n, dtype=bool), np.zeros(n, dtype=bool)
+        seen = np.zeros((n, count), dtype=bool)
+        steps = np.zeros(n, dtype=np.int64)
+        for _ in range(self._cap):
+            looping |= seen[everyone, at]
+            seen[everyone, at] = True
+            steps += running & ~looping
+            action = choice[everyone, at]
+            total += np.where(running[:, None], self._reward[at, action], 0.0)
+            running &= ~self._end[at, action]
+            if not running.any():
+                break
+            at = self._after[at, action]
+        return total, steps
+
+    def state(self) -> dict[str, Array]:
+        return {"at": self._at.copy(), "elapsed": self._elapsed.copy()}
+
+    def load(self, state: dict[str, Array]) -> None:
+        self._at, self._elapsed = state["at"].copy(), state["elapsed"].copy()
+
+
+class GymEnvironments:
+    """One gymnasium environment a client."""
+
+    features: NDArray[np.float32] | None = None
+
+    def __init__(self, problem: Problem, clients: Sequence[int], seed: int) -> None:
+        self._problem, self._clients, self._seed = problem, tuple(clients), seed
+        self._environments = [problem.environment() for _ in clients]
+        self._cap = int(self._environments[0].spec.max_episode_steps)
+        self._spare: list[Any] = []
+        self._episode = np.zeros(len(clients), dtype=np.int64)
+        self._taken: list[list[int]] = [[] for _ in clients]
+        self._observation = [self._reset(row) for row in range(len(clients))]
+
+    def _reset(self, row: int) -> NDArray[np.float32]:
+        keys = (self._clients[row], int(self._episode[row]))
+        episode = int(stream(self._seed, "episode", *keys).integers(2**31))
+        self._taken[row] = []
+        return self._vector(self._environments[row].reset(seed=episode)[0])
+
+    @staticmethod
+    def _vector(observation: Array) -> NDArray[np.float32]:
+        return np.asarray(observation, dtype=np.float32).reshape(-1)
+
+    def observe(self, rows: Rows) -> Array:
+        return np.stack([self._observation[row] for row in rows])
+
+    def step(self, rows: Rows, actions: Array) -> Step:
+        rewards, after, ends, cuts = [], [], [], []
+        for row, action in zip(rows.tolist(), actions.tolist(), strict=True):
+            observation, reward, terminated, truncated, _ = self._environments[row].step(action)
+            self._taken[row].append(action)
+            self._observation[row] = self._vector(observation)
+            rewards.append(np.asarray(reward, dtype=np.float64))
+            after.append(self._observation[row])
+            ends.append(bool(terminated))
+            cuts.append(bool(truncated) and not terminated)
+            if terminated or truncated:
+                self._episode[row] += 1
+                self._observation[row] = self._reset(row)
+        return Step(np.stack(rewards), np.stack(after), np.array(ends), np.array(cuts))
+
+    def judge(
+        self, rows: Rows, policy: Policy, episodes: int, purpose: str
+    ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+        while len(self._spare) < len(rows) * episodes:
+            self._spare.append(self._problem.environment())
+        runs = [
+            _Episode(
+                self._spare[place * episodes + number],
+                int(stream(self._seed, purpose, self._clients[row], number).integers(2**31)),
+                self._problem.snapshot,
+                self._cap,
+            )
+            for place, row in enumerate(rows.tolist())
+            for number in range(episodes)
+        ]
+        while any(not run.done for run in runs):
+            seen = np.stack([run.observation for run in runs])
+            actions = policy(seen.reshape(len(rows), episodes, -1)).reshape(-1)
+            for run, action in zip(runs, actions.tolist(), strict=True):
+                if not run.done:
+                    run.step(action)
+        returns = np.stack([run.total for run in runs]).reshape(len(rows), episodes, -1)
+        steps = np.array([run.steps for run in runs]).reshape(len(rows), episodes)
+        return returns.mean(axis=1), steps.sum(axis=1)
+
+    def state(self) -> dict[str, Array]:
+        taken = np.full((len(self._taken), self._cap), -1, dtype=np.int64)
+        for row, actions in enumerate(self._taken):
+            taken[row, : len(actions)] = actions
+        return {"episode": self._episode.copy(), "taken": taken}
+
+    def load(self, state: dict[str, Array]) -> None:
+        """Replay each client's running episode from its seed and actions."""
+        self._episode = state["episode"].copy()
+        for row, actions in enumerate(state["taken"]):
+            self._observation[row] = self._reset(row)
+            for action in actions[actions >= 0].tolist():
+                self._observation[row] = self._vector(self._environments[row].step(action)[0])
+                self._taken[row].append(action)
+
+
+class _Episode:
+    """One evaluation episode; in a deterministic simulator it ends once it repeats itself."""
+
+    def __init__(
+        self,
+        environment: Any,
+        seed: int,
+        snapshot: Callable[[Any], tuple[float, ...]] | None,
+        cap: int,
+    ) -> None:
+        self._environment, self._snapshot, self._cap = environment, snapshot, cap
+        self.observation = GymEnvironments._vector(environment.reset(seed=seed)[0])
+        self.total = np.zeros(environment.unwrapped.reward_dim)
+        self.steps = 0
+        self.done = False
+        self._rewards: list[NDArray[np.float64]] = []
+        self._visited: dict[tuple[float, ...], int] = {}
+
+    def step(self, action: int) -> None:
+        if self._snapshot is not None:
+            first = self._visited.setdefault(self._snapshot(self._environment), self.steps)
+            if first < self.steps:  # the same loop until the time limit
+                loop = np.array(self._rewards[first:])
+                left = self._cap - self.steps
+                self.total += loop.sum(axis=0) * (left // len(loop))
+                self.total += loop[: left % len(loop)].sum(axis=0)
+                self.done = True
+                return
+        observation, reward, terminated, truncated, _ = self._environment.step(action)
+        self.observation = GymEnvironments._vector(observation)
+        self._rewards.append(np.asarray(reward, dtype=np.float64))
+        self.total += self._rewards[-1]
+        self.steps += 1
+        self.done = bool(terminated or truncated)

@@ -1,0 +1,185 @@
+"""Multi-objective reinforcement learning problems from mo-gymnasium.
+
+Reference points, learner settings and step budgets are those of the FedPref experiments
+(thesis tables 4.3 and A.6); returns are undiscounted.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from comity.errors import UserError
+from comity.problems.problem import Objective, Problem, register
+
+
+def make(name: str) -> Any:
+    """One mo-gymnasium environment, without its cosmetic warnings."""
+    import gymnasium
+    import mo_gymnasium
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return mo_gymnasium.make(name)
+        except gymnasium.error.DependencyNotInstalled as error:
+            raise UserError(
+                f"environment '{name}' needs an extra package ({error}); "
+                "install it with: pip install 'comity[box2d]'."
+            ) from None
+
+
+def _deep_sea_treasure() -> Any:
+    return make("deep-sea-treasure-v0")
+
+
+def _deep_sea_treasure_concave() -> Any:
+    return make("deep-sea-treasure-concave-v0")
+
+
+def _minecart() -> Any:
+    return make("minecart-deterministic-v0")
+
+
+def _lunar_lander() -> Any:
+    return make("mo-lunar-lander-v3")
+
+
+def _front_of(environment: Any) -> NDArray[np.float64]:
+    """The undiscounted front that ships with an environment."""
+    return np.unique(np.round(environment.unwrapped.pareto_front(gamma=1.0), 6), axis=0)
+
+
+def _deep_sea_treasure_front() -> NDArray[np.float64]:
+    return _front_of(_deep_sea_treasure())
+
+
+def _deep_sea_treasure_concave_front() -> NDArray[np.float64]:
+    return _front_of(_deep_sea_treasure_concave())
+
+
+def _minecart_front() -> NDArray[np.float64]:
+    return _front_of(_minecart())
+
+
+def _submarine_state(environment: Any) -> tuple[float, ...]:
+    return tuple(environment.unwrapped.current_state.tolist())
+
+
+def _place_submarine(environment: Any, state: tuple[int, ...]) -> None:
+    environment.unwrapped.current_state = np.array(state, dtype=np.int32)
+
+
+def _cart_state(environment: Any) -> tuple[float, ...]:
+    cart = environment.unwrapped.cart
+    return (*cart.pos, cart.speed, cart.angle, *cart.content, float(cart.departed))
+
+
+_TREASURE = (
+    Objective("treasure", "value", "worth of the treasure that was found"),
+    Objective("time", "steps", "minus the number of steps"),
+)
+_TREASURE_DQN = {
+    "learning_rate": 4e-3,
+    "batch_size": 128,
+    "buffer_size": 10_000,
+    "learning_starts": 1000,
+    "gamma": 0.98,
+    "target_update_interval": 600,
+    "train_freq": 16,
+    "gradient_steps": 8,
+    "exploration_fraction": 0.2,
+    "exploration_final": 0.07,
+    "local_steps": 500,
+    "total_steps": 14_000,
+}
+
+register(
+    Problem(
+        name="deep-sea-treasure",
+        title="Deep Sea Treasure, convex map",
+        objectives=_TREASURE,
+        environment=_deep_sea_treasure,
+        reference_point=(-1.0, -101.0),
+        defaults=_TREASURE_DQN,
+        known_front=_deep_sea_treasure_front,
+        snapshot=_submarine_state,
+        place=_place_submarine,
+    )
+)
+register(
+    Problem(
+        name="deep-sea-treasure-concave",
+        title="Deep Sea Treasure, concave map",
+        objectives=_TREASURE,
+        environment=_deep_sea_treasure_concave,
+        reference_point=(-1.0, -101.0),
+        defaults=_TREASURE_DQN,
+        known_front=_deep_sea_treasure_concave_front,
+        snapshot=_submarine_state,
+        place=_place_submarine,
+    )
+)
+register(
+    Problem(
+        name="minecart-deterministic",
+        title="Minecart without noise",
+        objectives=(
+            Objective("ore-1", "amount", "first ore brought home"),
+            Objective("ore-2", "amount", "second ore brought home"),
+            Objective("fuel", "amount", "minus the fuel spent"),
+        ),
+        environment=_minecart,
+        reference_point=(-1.0, -1.0, -50.0),
+        idle_action=5,
+        defaults={
+            "learning_rate": 2e-4,
+            "batch_size": 64,
+            "buffer_size": 50_000,
+            "learning_starts": 50_000,
+            "gamma": 0.99,
+            "target_update_interval": 750,
+            "train_freq": 32,
+            "gradient_steps": 32,
+            "exploration_fraction": 0.8,
+            "exploration_final": 0.05,
+            "local_steps": 5000,
+            "total_steps": 190_000,
+        },
+        known_front=_minecart_front,
+        snapshot=_cart_state,
+    )
+)
+register(
+    Problem(
+        name="lunar-lander",
+        title="Lunar Lander with four objectives",
+        objectives=(
+            Objective("landing", "points", "+100 for a landing, -100 for a crash"),
+            Objective("shaping", "points", "closeness to a soft landing on the pad"),
+            Objective("main-engine", "frames", "minus the frames of the main engine"),
+            Objective("side-engine", "frames", "minus the frames of the side engines"),
+        ),
+        environment=_lunar_lander,
+        reference_point=(-200.0, -200.0, -200.0, -200.0),
+        validation_episodes=2,
+        test_episodes=20,
+        defaults={
+            "learning_rate": 6.3e-4,
+            "batch_size": 64,
+            "buffer_size": 50_000,
+            "learning_starts": 0,
+            "gamma": 0.99,
+            "target_update_interval": 250,
+            "train_freq": 4,
+            "gradient_steps": -1,
+            "exploration_fraction": 0.12,
+            "exploration_final": 0.1,
+            "local_steps": 5000,
+            "total_steps": 140_000,
+        },
+    )
+)

@@ -1,0 +1,99 @@
+"""What a problem is: objectives, a model's architecture, and how a model is judged."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import nn
+
+from comity.errors import UserError, unknown
+
+
+@dataclass(frozen=True)
+class Objective:
+    """One thing to be good at; always stated so that more is better."""
+
+    name: str
+    unit: str
+    meaning: str
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What is learned: objectives, environments, the architecture and the yardsticks.
+
+    ``environment`` makes one multi-objective environment (mo-gymnasium's interface: rewards are
+    vectors). ``learner`` names how clients learn it, ``defaults`` that learner's settings here.
+    """
+
+    name: str
+    title: str
+    objectives: tuple[Objective, ...]
+    environment: Callable[[], Any]
+    reference_point: tuple[float, ...]
+    learner: str = "dqn"
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    hidden: tuple[int, ...] = (256, 256)
+    validation_episodes: int = 1
+    test_episodes: int = 1
+    idle_action: int = 0
+    """The action of the do-nothing policy, the trivial baseline beside every figure."""
+    known_front: Callable[[], NDArray[np.float64]] | None = None
+    """All non-dominated returns, where they are known: makes regret and IGD exact."""
+    snapshot: Callable[[Any], tuple[float, ...]] | None = None
+    """The exact state of a deterministic simulator: an episode that repeats one is in a loop."""
+    place: Callable[[Any, tuple[int, ...]], None] | None = None
+    """Put the simulator into a state, for problems whose few states can be tabulated."""
+
+    def front(self) -> NDArray[np.float64] | None:
+        return None if self.known_front is None else self.known_front()
+
+    def optimum(self, preferences: NDArray[np.float64]) -> NDArray[np.float64] | None:
+        """The best scalarised return for each preference, where the front is known."""
+        front = self.front()
+        return None if front is None else np.asarray((preferences @ front.T).max(axis=1))
+
+    def model(self) -> nn.Sequential:
+        """A fresh network of the problem's architecture (one output an action)."""
+        environment = self.environment()
+        width = int(np.prod(environment.observation_space.shape))
+        layers: list[nn.Module] = []
+        for hidden in self.hidden:
+            layers += [nn.Linear(width, hidden), nn.ReLU()]
+            width = hidden
+        return nn.Sequential(*layers, nn.Linear(width, int(environment.action_space.n)))
+
+
+_REGISTRY: dict[str, Problem] = {}
+
+
+def register(problem: Problem) -> Problem:
+    """Make a problem known by its name."""
+    _REGISTRY[problem.name] = problem
+    return problem
+
+
+def problems() -> dict[str, Problem]:
+    """All registered problems by name."""
+    return dict(_REGISTRY)
+
+
+def find(name: str) -> Problem:
+    """A registered problem by its name, or your own by ``module:attribute``."""
+    if ":" in name:
+        module, _, attribute = name.partition(":")
+        try:
+            found = getattr(importlib.import_module(module), attribute)
+        except (ImportError, AttributeError) as error:
+            raise UserError(f"problem '{name}': {error}.") from None
+        if not isinstance(found, Problem):
+            raise UserError(f"problem '{name}' is a {type(found).__name__}, not a comity.Problem.")
+        return found
+    if name not in _REGISTRY:
+        raise unknown("problem", name, _REGISTRY)
+    return _REGISTRY[name]

@@ -1,0 +1,61 @@
+"""Settings: named values with defaults and ranges, declared once by whoever uses them.
+
+The declaration serves validation, error messages, `comity list` and the documentation alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from comity.errors import UserError, unknown
+
+
+class Settings(BaseModel):
+    """A frozen set of named values; unknown names are refused."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
+
+
+def setting(
+    default: Any,
+    help: str,
+    *,
+    above: float | None = None,
+    at_least: float | None = None,
+    below: float | None = None,
+    at_most: float | None = None,
+) -> Any:
+    """One setting: its default, what it means and its range."""
+    return Field(default, description=help, gt=above, ge=at_least, lt=below, le=at_most)
+
+
+S = TypeVar("S", bound=Settings)
+
+
+def build(cls: type[S], values: Mapping[str, Any], where: str) -> S:
+    """Make settings from values; a wrong one is a `UserError` that names field and range."""
+    for name in values:
+        if name not in cls.model_fields:
+            raise unknown(f"setting of {where}", name, cls.model_fields)
+    try:
+        return cls(**values)
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = ".".join(str(part) for part in first["loc"][:1])
+        problem = first["msg"].removeprefix("Value error, ")
+        field = cls.model_fields.get(name)
+        about = f" ({field.description})" if field is not None and field.description else ""
+        raise UserError(
+            f"{where}.{name} = {first['input']!r}: {problem[0].lower() + problem[1:]}{about}."
+        ) from None
+
+
+def describe(cls: type[Settings]) -> list[tuple[str, str, str]]:
+    """(name, default, meaning) of each setting, for lists and docs."""
+    return [
+        (name, repr(field.default), field.description or "")
+        for name, field in cls.model_fields.items()
+    ]

@@ -1,0 +1,241 @@
+"""The client half of a round, for some clients as one fleet.
+
+A site holds what is private: preferences, environments, replay, personal models. What leaves it is
+a `Message`: the declared tensors and statistics, nothing else. A real remote client is a site with
+one client. (A `Report` is what the simulator writes down about a round; the server of the
+federation never reads it.)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from comity.configuration import Configuration
+from comity.fleet import Fleet
+from comity.learners import LEARNERS, Learner
+from comity.streams import torch_seeded
+
+Values = dict[str, NDArray[Any]]
+Rows = NDArray[np.int64]
+Vectors = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Order:
+    """What the server asks of a site: a round number, who takes part, and models for them."""
+
+    round: int
+    clients: tuple[int, ...]
+    models: Fleet | None
+    """One row a client of ``clients``; None before anything was mixed."""
+
+
+@dataclass(frozen=True)
+class Message:
+    """What leaves the clients of a site in a round."""
+
+    clients: tuple[int, ...]
+    models: Fleet
+    statistics: dict[str, NDArray[np.float64]]
+    """``size``: how much data a client has; ``declined``: 1 where it kept its own model."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """What happened at a site, for the run's history: one row a client of the order."""
+
+    received: Vectors | None
+    trained: Vectors | None
+    kept: Vectors
+    declined: NDArray[np.bool_]
+    steps: Rows
+    validation_steps: Rows
+
+
+def initial_fleet(configuration: Configuration, clients: int) -> Fleet:
+    """The common initial model: averaging differently initialised networks is meaningless."""
+    with torch_seeded(configuration.seed, "initial model"):
+        return Fleet.of(configuration.get_problem().model(), clients)
+
+
+class Site:
+    """Some clients of a federation: their models, learner and private choices."""
+
+    def __init__(self, configuration: Configuration, clients: tuple[int, ...]) -> None:
+        self.configuration, self.clients = configuration, clients
+        self._algorithm = configuration.get_algorithm()
+        problem = configuration.get_problem()
+        self._preferences = configuration.get_preferences()[list(clients)]
+        self._models = initial_fleet(configuration, len(clients))
+        learner_class, settings_class = LEARNERS[problem.learner]
+        settings = settings_class(**configuration.learner_settings)
+        self._local_steps = settings.local_steps
+        self._learner: Learner = learner_class(
+            problem, settings, clients, self._preferences, configuration.seed, self._models
+        )
+        count, objectives = self._preferences.shape
+        self._kept = self._models.clone()
+        self._kept_value = np.full((count, objectives), -np.inf)
+        self._own_value = np.full((count, objectives), -np.inf)
+        self._rounds = np.zeros(count, dtype=np.int64)
+        self._validation_steps = np.zeros(count, dtype=np.int64)
+        self._start = self._models.clone()
+        # What decides which model a client holds is paid for out of its steps; watching is not.
+        self._validation_counts = configuration.keep == "best" or configuration.guard
+
+    # -- one round -------------------------------------------------------------------------
+
+    def round(self, order: Order) -> tuple[Message, Report]:
+        """Receive, train, send."""
+        rows = self._rows(order.clients)
+        received, declined = self._receive(rows, order.models, guarded=self._algorithm.personal)
+        self._rounds[rows] += 1
+        trained = self._train(rows, order.round, self._rounds[rows] * self._local_steps)
+        return self._message(order.clients, declined), self._report(
+            rows, received, trained, declined
+        )
+
+    def roll_back(self, clients: tuple[int, ...]) -> None:
+        """These clients' training went wrong: back to the models that they started from."""
+        rows = self._rows(clients)
+        start = self._start.select(rows)
+        self._models.put(rows, start)
+        self._learner.restart(rows, start)
+        self._own_value[rows] = -np.inf
+
+    def finish(self, order: Order, extra_rounds: int) -> Report:
+        """The last delivery, and fine-tuning after it."""
+        rows = self._rows(order.clients)
+        received, declined = self._receive(rows, order.models, guarded=True)
+        trained = None
+        if extra_rounds:
+            goal = (self._rounds[rows] + extra_rounds) * self._local_steps
+            trained = self._train(rows, order.round, goal)
+        return self._report(rows, received, trained, declined)
+
+    def _receive(
+        self, rows: Rows, models: Fleet | None, guarded: bool
+    ) -> tuple[Vectors | None, NDArray[np.bool_]]:
+        """Install received models; a guarded client declines one that serves it worse."""
+        declined = np.zeros(len(rows), dtype=bool)
+        value = None
+        if models is not None:
+            own = self._models.select(rows).clone()
+            self._models.put(rows, models.group(*self._models))
+            value = self._validate(rows)
+            if self.configuration.guard and guarded:
+                preference = self._preferences[rows]
+                declined = _score(value, preference) < _score(self._own_value[rows], preference)
+            back = np.flatnonzero(declined)
+            self._models.put(rows[back], own.select(back))
+            taken = np.flatnonzero(~declined)
+            self._learner.receive(rows[taken], models.select(taken))
+            self._own_value[rows[taken]] = value[taken]
+        self._start.put(rows, self._models.select(rows))
+        return value, declined
+
+    def _train(self, rows: Rows, round: int, allowance: Rows) -> Vectors:
+        spent = self._validation_steps[rows] if self._validation_counts else 0
+        self._learner.train(
+            self._models, rows, self._algorithm.phase(), self._start, round, allowance - spent
+        )
+        value = self._validate(rows)
+        self._own_value[rows] = value
+        return value
+
+    def _validate(self, rows: Rows) -> Vectors:
+        """Judge the models that some clients hold now, and remember each client's best."""
+        value, steps = self._learner.judge(
+            self._models, rows, "validation", self.configuration.validation_episodes
+        )
+        self._validation_steps[rows] += steps
+        preference = self._preferences[rows]
+        better = _score(value, preference) > _score(self._kept_value[rows], preference)
+        better &= self._models.select(rows).finite()
+        places = np.flatnonzero(better)
+        self._kept.put(rows[places], self._models.select(rows[places]))
+        self._kept_value[rows[places]] = value[places]
+        return value
+
+    def _message(self, clients: tuple[int, ...], declined: NDArray[np.bool_]) -> Message:
+        rows = self._rows(clients)
+        models = self._models.select(rows)
+        companions = self._learner.companions()
+        if companions is not None:
+            models = Fleet({**models.tensors, **companions.select(rows).tensors})
+        statistics = {"size": np.ones(len(rows))}
+        if self.configuration.guard:
+            statistics["declined"] = declined.astype(np.float64)
+        return Message(clients, models, statistics)
+
+    def _report(
+        self,
+        rows: Rows,
+        received: Vectors | None,
+        trained: Vectors | None,
+        declined: NDArray[np.bool_],
+    ) -> Report:
+        return Report(
+            received=received,
+            trained=trained,
+            kept=self._kept_value[rows].copy(),
+            declined=declined,
+            steps=self._learner.steps[rows].copy(),
+            validation_steps=self._validation_steps[rows].copy(),
+        )
+
+    def _rows(self, clients: tuple[int, ...]) -> Rows:
+        return np.array([self.clients.index(client) for client in clients], dtype=np.int64)
+
+    # -- the end ---------------------------------------------------------------------------
+
+    def models(self, kept: bool) -> Fleet:
+        """The models that the clients hold: their best validated ones, or their last."""
+        return self._kept if kept else self._models
+
+    def test(self, kept: bool) -> Vectors:
+        """Judge final models on test episodes, which nothing has seen before."""
+        rows = np.arange(len(self.clients))
+        episodes = self.configuration.test_episodes
+        return self._learner.judge(self.models(kept), rows, "test", episodes)[0]
+
+    # -- persistence -----------------------------------------------------------------------
+
+    def state(self) -> Values:
+        """Everything that the clients of this site remember between rounds, client first."""
+        state: Values = {
+            "kept_value": self._kept_value,
+            "own_value": self._own_value,
+            "rounds": self._rounds,
+            "validation_steps": self._validation_steps,
+        }
+        for part, fleet in (("models", self._models), ("kept", self._kept)):
+            state.update({f"{part}/{name}": t.numpy() for name, t in fleet.tensors.items()})
+        state.update({f"learner/{name}": value for name, value in self._learner.state().items()})
+        return state
+
+    def load(self, state: Values) -> None:
+        """Take back what `state` gave."""
+        self._kept_value = state["kept_value"].copy()
+        self._own_value = state["own_value"].copy()
+        self._rounds = state["rounds"].copy()
+        self._validation_steps = state["validation_steps"].copy()
+        for part, fleet in (("models", self._models), ("kept", self._kept)):
+            for name, tensor in fleet.tensors.items():
+                tensor.copy_(torch.from_numpy(state[f"{part}/{name}"]))
+        prefix = "learner/"
+        self._learner.load(
+            {k.removeprefix(prefix): v for k, v in state.items() if k.startswith(prefix)}
+        )
+
+
+def _score(values: Vectors, preferences: Vectors) -> NDArray[np.float64]:
+    """Scalarised values; minus infinity stays so even where a preference is zero."""
+    unknown = np.isneginf(values).any(axis=1)
+    products = np.where(unknown[:, None], 0.0, values) * preferences
+    return np.where(unknown, -np.inf, products.sum(axis=1))
