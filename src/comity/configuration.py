@@ -45,7 +45,7 @@ class Configuration(Settings):
         "best", "hand over each client's best validated model, or its last one"
     )
     guard: bool = setting(
-        True, "a client declines a mixed model that does worse on its validation than its own"
+        False, "a client declines a mixed model that does worse on its validation than its own"
     )
     fine_tune: FineTune = setting(
         "none", "none; replace-last: no mixing in the last round; extra:K: K rounds' work more"

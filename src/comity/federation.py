@@ -21,7 +21,6 @@ from comity.mixing import Mixing
 from comity.site import Message, Order, Report, Values, initial_fleet
 from comity.streams import stream
 
-
 _TARGET = "target."  # target networks that travel are mixed like the networks they belong to
 
 
@@ -206,6 +205,7 @@ class Federation:
 
     def load(self, tensors: Values, values: Mapping[str, Any]) -> None:
         """Take back what `state` gave."""
+
         def part(prefix: str) -> Values:
             return {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}
 

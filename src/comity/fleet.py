@@ -160,7 +160,7 @@ class Fleet:
 
         def unit(block: Tensor) -> Tensor:
             block = _keep_largest(block, top_r)
-            norms = torch.linalg.vector_norm(block, dim=1, keepdim=True)
+            norms: Tensor = torch.linalg.vector_norm(block, dim=1, keepdim=True)
             return block / norms.clamp(min=_TINY)
 
         live = sum(self._add_products(name, start, total, unit) for name in self.tensors)

@@ -56,13 +56,13 @@ def row_normalised(weights: Matrix) -> Matrix:
     weights = np.array(weights, dtype=np.float64)
     empty = weights.sum(axis=1) <= 0
     weights[empty] = np.eye(*weights.shape)[empty]
-    return weights / weights.sum(axis=1, keepdims=True)
+    return np.asarray(weights / weights.sum(axis=1, keepdims=True))
 
 
 def cosine(gram: Matrix) -> Matrix:
-    """Cosine similarities from inner products; zero vectors are similar to nobody but themselves."""
+    """Cosine similarities from inner products; a zero vector is similar to itself alone."""
     norms = np.sqrt(np.clip(gram.diagonal(), 0.0, None))
-    similarity = gram / np.maximum(np.outer(norms, norms), 1e-12)
+    similarity: Matrix = gram / np.maximum(np.outer(norms, norms), 1e-12)
     np.clip(similarity, -1.0, 1.0, out=similarity)
     np.fill_diagonal(similarity, 1.0)
     return similarity
@@ -87,7 +87,7 @@ def linkage_bipartition(
 
 
 def spectral_bipartition(similarity: Matrix) -> tuple[list[int], list[int]] | None:
-    """Two sides of a similarity graph by normalised spectral clustering; None if it has no structure.
+    """Two sides of a similarity graph by normalised spectral clustering; None without structure.
 
     Affinity is (1 + similarity) / 2, which stays connected where similarities are negative. The
     two leading eigenvectors are turned into sides by a pivoted QR factorisation (Damle et al.,

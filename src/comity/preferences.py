@@ -70,7 +70,9 @@ def read_csv(path: Path, clients: int, objectives: int) -> Preferences:
             values.append([float(cell) for cell in row])
         except ValueError:
             if number > 1:
-                raise UserError(f"preferences: {path}, row {number} is not numbers: {row}.") from None
+                raise UserError(
+                    f"preferences: {path}, row {number} is not numbers: {row}."
+                ) from None
     return checked(values, clients, objectives, where=f"preferences: {path}")
 
 
@@ -125,7 +127,7 @@ def equidistant(count: int, objectives: int) -> Preferences:
         energy.backward()  # type: ignore[no-untyped-call]
         return energy
 
-    optimiser.step(closure)  # type: ignore[arg-type]
+    optimiser.step(closure)  # type: ignore[no-untyped-call]
     return np.asarray(points().detach().numpy())
 
 

@@ -46,16 +46,18 @@ def build(cls: type[S], values: Mapping[str, Any], where: str) -> S:
         first = error.errors()[0]
         name = ".".join(str(part) for part in first["loc"][:1])
         problem = first["msg"].removeprefix("Value error, ")
+        if first["type"] == "string_pattern_mismatch":
+            problem = "is not one of the valid forms"
         field = cls.model_fields.get(name)
         about = f" ({field.description})" if field is not None and field.description else ""
+        full = name if where == "run" else f"{where}.{name}"
         raise UserError(
-            f"{where}.{name} = {first['input']!r}: {problem[0].lower() + problem[1:]}{about}."
+            f"{full} = {first['input']!r}: {problem[0].lower() + problem[1:]}{about}."
         ) from None
 
 
-def describe(cls: type[Settings]) -> list[tuple[str, str, str]]:
+def describe(cls: type[Settings]) -> list[tuple[str, Any, str]]:
     """(name, default, meaning) of each setting, for lists and docs."""
     return [
-        (name, repr(field.default), field.description or "")
-        for name, field in cls.model_fields.items()
+        (name, field.default, field.description or "") for name, field in cls.model_fields.items()
     ]

@@ -236,6 +236,6 @@ class Site:
 
 def _score(values: Vectors, preferences: Vectors) -> NDArray[np.float64]:
     """Scalarised values; minus infinity stays so even where a preference is zero."""
-    unknown = np.isneginf(values).any(axis=1)
+    unknown: NDArray[np.bool_] = np.asarray(np.isneginf(values).any(axis=1))
     products = np.where(unknown[:, None], 0.0, values) * preferences
     return np.where(unknown, -np.inf, products.sum(axis=1))

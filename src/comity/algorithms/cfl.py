@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import PrivateAttr
 
 from comity.algorithms.algorithm import Algorithm, Round, algorithm
@@ -52,7 +53,7 @@ class CFL(Algorithm):
         gram: Matrix = sum(round.sent.gram(round.start).values(), np.zeros(()))
         norms = np.sqrt(gram.diagonal())
 
-        def stalled(rows: np.ndarray[Any, np.dtype[np.int64]]) -> bool | None:
+        def stalled(rows: NDArray[np.int64]) -> bool | None:
             if norms[rows].max() <= 1e-8:
                 return None
             change = float(np.sqrt(max(gram[np.ix_(rows, rows)].mean(), 0.0)))
@@ -69,7 +70,8 @@ class CFL(Algorithm):
             lambda rows: linkage_bipartition(cosine(gram[np.ix_(rows, rows)]), self.linkage),
             patience=self.patience if self.rule == "patience" else 1,
         )
-        weights, route = [], {}
+        weights: list[NDArray[np.float64]] = []
+        route: dict[int, int] = {}
         for members in clusters.members:
             row = np.where(np.isin(round.present, members), round.sizes, 0.0)
             if row.sum() > 0:  # nobody of an absent cluster sent: its model stays as it is
@@ -89,7 +91,7 @@ class CFL(Algorithm):
             self._clusters.load(state)
 
 
-def _norms(round: Round, rows: np.ndarray[Any, np.dtype[np.int64]]) -> list[float]:
+def _norms(round: Round, rows: NDArray[np.int64]) -> list[float]:
     """Norm of each tensor of the cluster's model."""
     model = round.start.select(rows[:1])
     return [float(tensor.norm()) for tensor in model.tensors.values()]

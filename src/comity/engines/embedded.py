@@ -25,9 +25,7 @@ class Embedded:
 
     def __init__(self, configuration: Configuration, workers: int = 1) -> None:
         clients, size = configuration.clients, configuration.chunk
-        chunks = [
-            tuple(range(lo, min(lo + size, clients))) for lo in range(0, clients, size)
-        ]
+        chunks = [tuple(range(lo, min(lo + size, clients))) for lo in range(0, clients, size)]
         self._chunks = chunks
         workers = max(1, min(workers, len(chunks)))
         shares = [list(range(first, len(chunks), workers)) for first in range(workers)]

@@ -4,7 +4,7 @@ The update is stable-baselines3's: Huber loss on r + gamma (1 - terminated) max_
 Adam step with the gradient clipped to norm 10 *for each client*, a hard target copy every so many
 environment steps. The order of things is one rollout of ``train_freq`` steps, then
 ``gradient_steps`` updates. Where states are tabulated, networks run once on all states instead of
-once a sample: the same mathematics with fewer rows.
+once a sample, on the states that occur: the same mathematics with fewer rows.
 """
 
 from __future__ import annotations
@@ -56,10 +56,11 @@ class _Crew:
     rows: Rows
     online: Tree
     target: Fleet
-    first: Fleet
-    second: Fleet
     start: Fleet
     whole: bool
+    moments: tuple[Fleet, Fleet]
+    apart: tuple[list[Tensor], list[Tensor], list[Tensor], list[Tensor]]
+    """Parameters, Adam's two moments and update counts, client by client: views."""
     next_values: Tensor | None = None
 
 
@@ -99,9 +100,7 @@ class DQN:
     def receive(self, rows: Rows, received: Fleet) -> None:
         """Target networks restart from the received online ones, or are received themselves."""
         if self.settings.average_targets:
-            received = Fleet(
-                {name: received[f"target.{name}"] for name in self._target}
-            )
+            received = Fleet({name: received[f"target.{name}"] for name in self._target})
         self._target.put(rows, received.group(*self._target))
 
     def restart(self, rows: Rows, models: Fleet) -> None:
@@ -145,16 +144,30 @@ class DQN:
             name: tensor.detach().requires_grad_()
             for name, tensor in fleet.select(rows).tensors.items()
         }
-        beside = (self._target, self._first, self._second, start)
-        parts = (part.select(rows) for part in beside)
-        return _Crew(rows, online, *parts, whole=len(rows) == len(fleet))
+        target, first, second = (
+            part.select(rows) for part in (self._target, self._first, self._second)
+        )
+        return _Crew(
+            rows=rows,
+            online=online,
+            target=target,
+            start=start.select(rows),
+            whole=len(rows) == len(fleet),
+            moments=(first, second),
+            apart=(
+                _apart(tensor.detach() for tensor in online.values()),
+                _apart(first.tensors.values()),
+                _apart(second.tensors.values()),
+                [self._updates[row, at] for at in range(len(online)) for row in rows],
+            ),
+        )
 
     def _disband(self, fleet: Fleet, crew: _Crew) -> None:
         if not crew.whole:
             fleet.put(crew.rows, Fleet({name: t.detach() for name, t in crew.online.items()}))
             self._target.put(crew.rows, crew.target)
-            self._first.put(crew.rows, crew.first)
-            self._second.put(crew.rows, crew.second)
+            self._first.put(crew.rows, crew.moments[0])
+            self._second.put(crew.rows, crew.moments[1])
 
     @torch.no_grad()
     def _rollout(self, crew: _Crew, explore: dict[int, np.random.Generator]) -> None:
@@ -168,6 +181,7 @@ class DQN:
             table = self._best(crew.online, self._everything(len(rows))).astype(np.int16)
         for number in range(s.train_freq):
             before = self._environments.observe(rows)
+            greedy: NDArray[Any]
             if table is not None:
                 greedy = table[np.arange(len(rows)), before]
             else:
@@ -212,9 +226,9 @@ class DQN:
             wanted = batch["reward"] + s.gamma * after * ~batch["terminated"]
         action = batch["action"].long()
         if self._features is not None:
-            values = self._forward(crew.online, self._everything(len(crew.rows)))
-            index = batch["before"].long() * values.shape[2] + action
-            chosen = values.flatten(1).gather(1, index)
+            states, place = torch.unique(batch["before"], return_inverse=True)
+            values = self._forward(crew.online, self._everything(len(crew.rows), states.long()))
+            chosen = values.flatten(1).gather(1, place * self._actions + action)
         else:
             values = self._forward(crew.online, batch["before"])
             chosen = values.gather(2, action.unsqueeze(2)).squeeze(2)
@@ -242,12 +256,12 @@ class DQN:
     @torch.no_grad()
     def _adam(self, crew: _Crew, grads: tuple[Tensor, ...]) -> None:
         """Clients count their own updates, so each tensor of each client is stepped by itself."""
-        counts = [self._updates[row, place] for place in range(len(grads)) for row in crew.rows]
+        online, first, second, counts = crew.apart
         adam(
-            _apart(t.detach() for t in crew.online.values()),
+            online,
             _apart(grads),
-            _apart(crew.first.tensors.values()),
-            _apart(crew.second.tensors.values()),
+            first,
+            second,
             [],
             counts,
             fused=True,
@@ -260,10 +274,11 @@ class DQN:
             maximize=False,
         )
 
-    def _everything(self, clients: int) -> Tensor:
-        """The observations of all tabulated states, for each client."""
+    def _everything(self, clients: int, states: Tensor | None = None) -> Tensor:
+        """The observations of all (or some) tabulated states, for each client."""
         assert self._features is not None
-        return self._features.expand(clients, *self._features.shape)
+        features = self._features if states is None else self._features[states]
+        return features.expand(clients, *features.shape)
 
     @torch.no_grad()
     def _best(self, tensors: Tree, observations: Tensor) -> NDArray[np.int64]:

@@ -95,7 +95,7 @@ class TableEnvironments:
                 ends[-1].append(bool(terminated))
         self.features = np.stack(observations)
         self._after = np.array(after, dtype=np.int64)
-        self._reward = np.round(np.array(rewards), 6)
+        self._reward: NDArray[np.float64] = np.array(rewards, dtype=np.float64).round(6)
         self._end = np.array(ends)
         self._cap = int(environment.spec.max_episode_steps)
         self._at = np.zeros(clients, dtype=np.int64)
@@ -269,3 +269,15 @@ class _Episode:
         self.total += self._rewards[-1]
         self.steps += 1
         self.done = bool(terminated or truncated)
+
+
+def idle_returns(
+    problem: Problem, clients: Sequence[int], seed: int, episodes: int
+) -> NDArray[np.float64]:
+    """What doing nothing brings each client on its test episodes: the trivial baseline."""
+
+    def policy(observations: Array) -> Array:
+        return np.full(observations.shape[:2], problem.idle_action)
+
+    rows = np.arange(len(clients))
+    return environments(problem, clients, seed).judge(rows, policy, episodes, "test")[0]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -45,6 +46,8 @@ class Problem:
     """The action of the do-nothing policy, the trivial baseline beside every figure."""
     known_front: Callable[[], NDArray[np.float64]] | None = None
     """All non-dominated returns, where they are known: makes regret and IGD exact."""
+    reference_set: Path | None = None
+    """A stored set of good returns as CSV, for IGD where the front is not known."""
     snapshot: Callable[[Any], tuple[float, ...]] | None = None
     """The exact state of a deterministic simulator: an episode that repeats one is in a loop."""
     place: Callable[[Any, tuple[int, ...]], None] | None = None
@@ -52,6 +55,12 @@ class Problem:
 
     def front(self) -> NDArray[np.float64] | None:
         return None if self.known_front is None else self.known_front()
+
+    def target(self) -> NDArray[np.float64] | None:
+        """What IGD measures the distance from: the known front, or a stored reference set."""
+        if self.known_front is not None or self.reference_set is None:
+            return self.front()
+        return np.loadtxt(self.reference_set, delimiter=",", ndmin=2)
 
     def optimum(self, preferences: NDArray[np.float64]) -> NDArray[np.float64] | None:
         """The best scalarised return for each preference, where the front is known."""

@@ -1,0 +1,82 @@
+"""What there is: problems, algorithms and preferences, read from their declarations."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from rich.table import Table
+
+from comity.algorithms import algorithms
+from comity.learners import LEARNERS
+from comity.preferences import KINDS
+from comity.problems import problems
+from comity.settings import describe
+
+What = Literal["problems", "algorithms", "preferences"]
+
+
+def catalogue(what: What) -> list[dict[str, Any]]:
+    """One entry each, as plain values."""
+    if what == "problems":
+        return [
+            {
+                "name": problem.name,
+                "title": problem.title,
+                "objectives": [o.name for o in problem.objectives],
+                "learner": problem.learner,
+                "reference_point": list(problem.reference_point),
+                "front": "known" if problem.known_front is not None else "not known",
+                "settings": _settings(LEARNERS[problem.learner][1], problem.defaults),
+            }
+            for problem in problems().values()
+        ]
+    if what == "algorithms":
+        return [
+            {
+                "name": name,
+                "title": cls.declaration.title,
+                "paper": cls.declaration.paper,
+                "family": cls.declaration.family,
+                "travels": cls.declaration.travels,
+                "settings": _settings(cls, {}),
+                "tuned": {problem: dict(v) for problem, v in cls.declaration.tuned.items()},
+            }
+            for name, cls in sorted(algorithms().items())
+        ]
+    return [{"name": name, "title": meaning} for name, meaning in KINDS.items()]
+
+
+def _settings(cls: Any, defaults: Any) -> list[dict[str, Any]]:
+    return [
+        {"name": name, "default": defaults.get(name, default), "meaning": meaning}
+        for name, default, meaning in describe(cls)
+    ]
+
+
+def catalogue_table(what: What, entries: list[dict[str, Any]]) -> Table:
+    """The same for the terminal."""
+    table = Table(title=what.capitalize(), title_justify="left", show_lines=what != "preferences")
+    table.add_column("name", no_wrap=True)
+    if what == "problems":
+        for column in ("what it is", "objectives", "reference point", "front", "learner"):
+            table.add_column(column)
+        for entry in entries:
+            point = ", ".join(f"{x:g}" for x in entry["reference_point"])
+            objectives = ", ".join(entry["objectives"])
+            table.add_row(
+                entry["name"], entry["title"], objectives, point, entry["front"], entry["learner"]
+            )
+    elif what == "algorithms":
+        for column in ("what it is", "family", "settings (default): meaning"):
+            table.add_column(column)
+        for entry in entries:
+            settings = "\n".join(
+                f"{s['name']} ({s['default']}): {s['meaning']}" for s in entry["settings"]
+            )
+            about = f"{entry['title']}\n{entry['paper']}\ntravels: {entry['travels']}"
+            table.add_row(entry["name"], about, entry["family"], settings or "none")
+    else:
+        table.add_column("meaning")
+        for entry in entries:
+            table.add_row(entry["name"], entry["title"])
+    return table

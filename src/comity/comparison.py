@@ -1,0 +1,314 @@
+"""Comparisons: several algorithms over several seeds and preference distributions.
+
+A comparison is a directory of ordinary runs, so it can be interrupted and resumed like one. An
+entry is an algorithm with, if wanted, settings of its own: ``fedpref``, ``fedavg+ft`` (the last
+mixing replaced by local training), ``fedpref[clustering=false,guard=false]``.
+"""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import re
+import signal
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor, wait
+from dataclasses import dataclass
+from multiprocessing.queues import SimpleQueue
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tomli_w
+
+from comity.algorithms import find
+from comity.configuration import (
+    RUN_SETTINGS,
+    Configuration,
+    configure,
+    parse_setting,
+    read_toml,
+)
+from comity.errors import UserError
+from comity.execution import execute, free_path
+from comity.fronts import front, igd
+from comity.problems import Problem, register
+from comity.runs import CONFIG, Run, write_whole
+
+OnRound = Callable[[int, int, str], None]
+PLAN, RESULTS, REFERENCE = "comparison.toml", "comparison.json", "reference_set.csv"
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A finished comparison: its table and the runs behind it."""
+
+    path: Path
+    results: dict[str, Any]
+    runs: dict[str, list[Run]]
+    """Runs by ``"entry|preferences"``, one a seed."""
+
+
+def compare(
+    problem: str | Problem,
+    *,
+    algorithms: Sequence[str],
+    seeds: int | Sequence[int] = 3,
+    preferences: str | Sequence[str] = "dirichlet",
+    out: str | Path | None = None,
+    workers: int = 1,
+    on_round: OnRound | None = None,
+    **settings: Any,
+) -> Comparison:
+    """Run each algorithm under each preference distribution with each seed, and tabulate.
+
+    ``workers`` processes share the runs. Other settings are those of `run`, for all algorithms
+    alike; tables of algorithms that take no part are refused.
+    """
+    if isinstance(problem, Problem):
+        problem = register(problem).name
+    plan = {
+        "problem": problem,
+        "algorithms": list(algorithms),
+        "seeds": list(range(1, seeds + 1)) if isinstance(seeds, int) else list(seeds),
+        "preferences": [preferences] if isinstance(preferences, str) else list(preferences),
+        "settings": settings,
+    }
+    _configurations(plan)  # a mistake must show before anything is written
+    path = Path(out) if out is not None else free_path(f"{problem}-comparison".replace(":", "-"))
+    try:
+        path.mkdir(parents=True)
+    except FileExistsError:
+        raise UserError(
+            f"out: {path} exists already. Choose another directory, or go on with an interrupted "
+            f"comparison: comity resume {path}"
+        ) from None
+    write_whole(path / PLAN, tomli_w.dumps(plan).encode())
+    return carry_out(path, workers, on_round)
+
+
+def carry_out(path: Path, workers: int = 1, on_round: OnRound | None = None) -> Comparison:
+    """Do what is left to do of a comparison."""
+    if workers < 1:
+        raise UserError(f"workers = {workers}: must be at least 1.")
+    planned = _configurations(read_toml(path / PLAN))
+    runs: dict[str, list[Run]] = {}
+    for (entry, preferences), configurations in planned.items():
+        name = re.sub(r"[^\w.+=-]+", "_", f"{entry}/{preferences}".replace("/", "|")).strip("_")
+        runs[f"{entry}|{preferences}"] = [
+            _run_at(path / name / f"seed-{c.seed}", c) for c in configurations
+        ]
+    left = [run for group in runs.values() for run in group if not run.finished]
+    _execute_all(left, workers, on_round)
+    results = tabulate(read_toml(path / PLAN)["problem"], runs, path)
+    write_whole(path / RESULTS, (json.dumps(results, indent=2) + "\n").encode())
+
+    from comity.report import write_comparison_report  # drawing is slow to import
+
+    write_comparison_report(path, results, runs)
+    return Comparison(path, results, runs)
+
+
+def open(path: str | Path) -> Run | Comparison:
+    """A run or a finished comparison on disk."""
+    path = Path(path)
+    if not (path / PLAN).is_file():
+        return Run.open(path)
+    if not (path / RESULTS).is_file():
+        raise UserError(f"{path} is not finished. Go on with: comity resume {path}")
+    results = json.loads((path / RESULTS).read_text())
+    runs: dict[str, list[Run]] = {}
+    for row in results["rows"]:
+        key = f"{row['algorithm']}|{row['preferences']}"
+        runs[key] = [Run.open(path / place) for place in row["runs"]]
+    return Comparison(path, results, runs)
+
+
+def split_entries(text: str) -> list[str]:
+    """``"fedavg,fedpref[guard=false,top_r=1]"`` as its entries."""
+    return [part.strip() for part in re.findall(r"[^,\[]+(?:\[[^\]]*\])?", text) if part.strip()]
+
+
+def entry_values(entry: str) -> dict[str, Any]:
+    """The settings that an entry of a comparison stands for."""
+    match = re.fullmatch(r"([\w-]+)(\+ft)?(?:\[(.*)\])?", entry)
+    if match is None:
+        raise UserError(
+            f"algorithms: '{entry}' is not NAME, NAME+ft or NAME[setting=value,…], "
+            "e.g. fedpref[clustering=false]."
+        )
+    name, fine_tuned, inside = match.groups()
+    find(name)
+    values: dict[str, Any] = {"algorithm": name}
+    if fine_tuned:
+        values["fine_tune"] = "replace-last"
+    for part in (inside or "").split(","):
+        if part:
+            (key, *rest), value = parse_setting(part)
+            if rest or key in RUN_SETTINGS:
+                table = values if not rest else values.setdefault(key, {})
+                table[rest[0] if rest else key] = value
+            else:
+                values.setdefault(name, {})[key] = value
+    return values
+
+
+def _configurations(plan: Mapping[str, Any]) -> dict[tuple[str, str], list[Configuration]]:
+    """All runs of a plan, by entry and preferences."""
+    entries = {entry: entry_values(entry) for entry in plan["algorithms"]}
+    names = {values["algorithm"] for values in entries.values()}
+    if not entries or not plan["seeds"]:
+        raise UserError("a comparison needs at least one algorithm and one seed.")
+    if len(entries) < len(plan["algorithms"]) or len(set(plan["seeds"])) < len(plan["seeds"]):
+        raise UserError("a comparison must not name an algorithm or a seed twice.")
+    tables = {key for key, value in plan["settings"].items() if isinstance(value, Mapping)}
+    planned: dict[tuple[str, str], list[Configuration]] = {}
+    for entry, own in entries.items():
+        # a table of another algorithm of this comparison is not for this one
+        foreign = (tables & names) - {own["algorithm"]}
+        common = {k: v for k, v in plan["settings"].items() if k not in foreign}
+        if not find(own["algorithm"]).communicates:
+            common = {k: v for k, v in common.items() if k not in ("guard", "fine_tune")}
+        merged = _merge(common, own)
+        for preferences in plan["preferences"]:
+            planned[entry, str(preferences)] = [
+                configure(
+                    {**merged, "problem": plan["problem"], "preferences": preferences, "seed": seed}
+                )
+                for seed in plan["seeds"]
+            ]
+    return planned
+
+
+def _merge(common: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+    merged = dict(common)
+    for key, value in own.items():
+        both = isinstance(value, Mapping) and isinstance(merged.get(key), Mapping)
+        merged[key] = {**merged[key], **value} if both else value
+    return merged
+
+
+def _run_at(path: Path, configuration: Configuration) -> Run:
+    return Run.open(path) if (path / CONFIG).is_file() else Run.create(path, configuration)
+
+
+# -- many runs over processes --------------------------------------------------------------
+
+_ticks: SimpleQueue[tuple[int, str]] | None = None
+
+
+def _start_worker(ticks: SimpleQueue[tuple[int, str]], problem: Problem) -> None:
+    global _ticks
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    register(problem)
+    _ticks = ticks
+
+
+def _work(path: str) -> None:
+    def tell(done: int, total: int, text: str) -> None:
+        if _ticks is not None:
+            _ticks.put((1, text))
+
+    execute(Run.open(path), on_round=tell)
+
+
+def _execute_all(runs: Sequence[Run], workers: int, on_round: OnRound | None) -> None:
+    """Bring runs to their end; one process each, at most ``workers`` at a time."""
+    total, done = sum(run.configuration.rounds for run in runs), 0
+
+    def tick(count: int, text: str) -> None:
+        nonlocal done
+        done += count
+        if on_round is not None:
+            on_round(done, total, text)
+
+    if min(workers, len(runs)) <= 1:
+        for run in runs:
+            execute(run, on_round=lambda _done, _total, text: tick(1, text))
+        return
+    context = multiprocessing.get_context("spawn")
+    ticks: SimpleQueue[tuple[int, str]] = context.SimpleQueue()
+    pool = ProcessPoolExecutor(
+        min(workers, len(runs)),
+        mp_context=context,
+        initializer=_start_worker,
+        initargs=(ticks, runs[0].configuration.get_problem()),
+    )
+    try:
+        pending: set[Future[None]] = {pool.submit(_work, str(run.path)) for run in runs}
+        while pending:
+            finished, pending = wait(pending, timeout=0.5)
+            while not ticks.empty():
+                tick(*ticks.get())
+            for future in finished:
+                future.result()
+    except BaseException:
+        processes = list((pool._processes or {}).values())
+        pool.shutdown(wait=False, cancel_futures=True)
+        for process in processes:
+            process.terminate()
+        raise
+    pool.shutdown()
+
+
+# -- the table -----------------------------------------------------------------------------
+
+
+def tabulate(problem: str, runs: Mapping[str, Sequence[Run]], path: Path) -> dict[str, Any]:
+    """Mean and spread (population standard deviation) of every measure over the seeds.
+
+    Where no front is known, IGD is measured from the non-dominated union of all runs, which is
+    written down beside the table.
+    """
+    every = [run for group in runs.values() for run in group]
+    union = None
+    if "igd" not in every[0].results["metrics"]:
+        union = front(np.concatenate([run.front for run in every]))
+        rows = [",".join(map(repr, row)) for row in union.tolist()]
+        write_whole(path / REFERENCE, ("\n".join(rows) + "\n").encode())
+    table: dict[str, Any] = {
+        "problem": problem,
+        "reference_point": every[0].results["reference_point"],
+        "rows": [],
+    }
+    table.update(_yardsticks(every))
+    for key, group in runs.items():
+        entry, _, preferences = key.partition("|")
+        metrics = [dict(run.results["metrics"]) for run in group]
+        if union is not None:
+            for run, values in zip(group, metrics, strict=True):
+                values["igd"] = igd(run.front, union)
+        last = [run.results.get("metrics_last", run.results["metrics"]) for run in group]
+        table["rows"].append(
+            {
+                "algorithm": entry,
+                "preferences": preferences,
+                "seeds": [run.configuration.seed for run in group],
+                "metrics": _spread(metrics),
+                "metrics_last": _spread(last),
+                **_yardsticks(group),
+                "runs": [str(run.path.relative_to(path)) for run in group],
+            }
+        )
+    return table
+
+
+def _yardsticks(runs: Sequence[Run]) -> dict[str, dict[str, float]]:
+    """What doing nothing and the best possible would have brought, on average."""
+    return {
+        kind: {
+            name: value["mean"]
+            for name, value in _spread(run.results[kind] for run in runs).items()
+        }
+        for kind in ("trivial", "optimum")
+        if kind in runs[0].results
+    }
+
+
+def _spread(values: Iterable[Mapping[str, float]]) -> dict[str, dict[str, float]]:
+    rows = list(values)
+    columns = {name: np.array([row[name] for row in rows]) for name in rows[0]}
+    return {
+        name: {"mean": float(column.mean()), "std": float(column.std())}
+        for name, column in columns.items()
+    }

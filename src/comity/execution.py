@@ -1,0 +1,216 @@
+"""Executing runs: rounds, checkpoints, results."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from comity.configuration import Configuration, configure
+from comity.engines.embedded import Embedded
+from comity.errors import UserError
+from comity.federation import Federation, Record
+from comity.fronts import front, measures
+from comity.problems import Problem, register
+from comity.problems.environments import idle_returns
+from comity.runs import CONFIG, Run
+
+Vectors = NDArray[np.float64]
+OnRound = Callable[[int, int, str], None]
+"""Called after each round with rounds done, rounds in all, and a short text."""
+
+_CHECKPOINT_SECONDS = 5.0
+
+
+def run(
+    problem: str | Problem,
+    *,
+    out: str | Path | None = None,
+    workers: int = 1,
+    on_round: OnRound | None = None,
+    **settings: Any,
+) -> Run:
+    """Run one federation to its end: ``comity.run("deep-sea-treasure", algorithm="fedpref")``.
+
+    ``settings`` are the run-level settings by name, and tables by the name of the algorithm or the
+    learner: ``fedpref={"top_r": 0.4}, dqn={"local_steps": 1000}``. The run directory is ``out``,
+    or a new one under ``runs/``.
+    """
+    if isinstance(problem, Problem):
+        problem = register(problem).name
+    configuration = configure({"problem": problem, **settings})
+    path = Path(out) if out is not None else free_path(default_name(configuration))
+    return execute(Run.create(path, configuration), workers, on_round)
+
+
+def resume(path: str | Path, *, workers: int = 1, on_round: OnRound | None = None) -> Run:
+    """Go on with an interrupted run; it ends as if it had never been interrupted."""
+    found = Run.open(path)
+    if found.finished:
+        raise UserError(f"{path} is finished already; see it with: comity report {path}")
+    return execute(found, workers, on_round)
+
+
+def default_name(configuration: Configuration) -> str:
+    problem = configuration.problem.replace(":", "-")
+    return f"{problem}-{configuration.label}-seed{configuration.seed}"
+
+
+def free_path(name: str) -> Path:
+    """A directory under ``runs/`` that does not exist yet."""
+    path, number = Path("runs") / name, 2
+    while path.exists():
+        path, number = Path("runs") / f"{name}-{number}", number + 1
+    return path
+
+
+def execute(run: Run, workers: int = 1, on_round: OnRound | None = None) -> Run:
+    """Bring a run to its end, from its last checkpoint or from the start."""
+    if workers < 1:
+        raise UserError(f"workers = {workers}: must be at least 1.")
+    configuration = run.configuration
+    started = time.monotonic()
+    with Embedded(configuration, workers) as engine:
+        federation = Federation(configuration, engine)
+        checkpoint = run.load_checkpoint()
+        before = 0.0
+        if checkpoint is not None:
+            tensors, values = checkpoint
+            try:
+                federation.load(tensors, values)
+            except (KeyError, ValueError, RuntimeError) as error:
+                raise UserError(
+                    f"{run.path}: the checkpoint does not fit its configuration ({error}). Start "
+                    f"again with: comity run --config {run.path / CONFIG}"
+                ) from None
+            before = values["seconds"]
+        run.cut_history(federation.done)
+        saved = time.monotonic()
+        for record in federation.rounds():
+            run.append_history(_entry(record))
+            now = time.monotonic()
+            if now - saved >= _CHECKPOINT_SECONDS or federation.done == configuration.rounds:
+                state, plain = federation.state()
+                run.save_checkpoint(state, {**plain, "seconds": before + now - started})
+                saved = now
+            if on_round is not None:
+                on_round(federation.done, configuration.rounds, _progress(configuration, record))
+        run.append_history(_entry(federation.finish()))
+        run.save_models(engine.models(kept=configuration.keep == "best"))
+        tested = {kept: engine.test(kept) for kept in (True, False)}
+    run.__dict__.pop("history", None)
+    kept = tested[configuration.keep == "best"]
+    results = summarise(configuration, kept, tested[False], run.history)
+    run.save_results(results, before + time.monotonic() - started)
+
+    from comity.report import write_report  # drawing is slow to import and comes last
+
+    write_report(run)
+    return run
+
+
+def summarise(
+    configuration: Configuration, kept: Vectors, last: Vectors, history: list[dict[str, Any]]
+) -> dict[str, Any]:
+    """The results of a run, from the objective vectors of its final models."""
+    problem, preferences = configuration.get_problem(), configuration.get_preferences()
+    names = [objective.name for objective in problem.objectives]
+    target, optimum = problem.target(), problem.optimum(preferences)
+
+    def measured(vectors: Vectors) -> dict[str, float]:
+        return measures(vectors, preferences, problem.reference_point, target, optimum)
+
+    idle = idle_returns(
+        problem, range(configuration.clients), configuration.seed, configuration.test_episodes
+    )
+    results: dict[str, Any] = {
+        "problem": configuration.problem,
+        "algorithm": configuration.algorithm,
+        "seed": configuration.seed,
+        "clients": configuration.clients,
+        "rounds": configuration.rounds,
+        "preferences": (
+            configuration.preferences if isinstance(configuration.preferences, str) else "given"
+        ),
+        "keep": configuration.keep,
+        "guard": configuration.guard,
+        "fine_tune": configuration.fine_tune,
+        "reference_point": list(problem.reference_point),
+        "episodes": {
+            "validation": configuration.validation_episodes,
+            "test": configuration.test_episodes,
+        },
+        "metrics": measured(kept),
+    }
+    if not np.array_equal(kept, last):
+        results["metrics_last"] = measured(last)
+    results["trivial"] = measured(idle)
+    if optimum is not None and target is not None:
+        results["optimum"] = {
+            "mean_scalarised": float(optimum.mean()),
+            "hypervolume": measures(target, target, problem.reference_point, None, None)[
+                "hypervolume"
+            ],
+        }
+    results["per_client"] = [
+        {
+            "client": client,
+            "preference": preferences[client].tolist(),
+            "objectives": dict(zip(names, kept[client].tolist(), strict=True)),
+            "scalarised": float(preferences[client] @ kept[client]),
+            **({} if optimum is None else {"optimum": float(optimum[client])}),
+        }
+        for client in range(configuration.clients)
+    ]
+    results["front"] = front(kept).tolist()
+    results["communication"] = {
+        name: sum(entry[name] for entry in history) for name in ("bytes_up", "bytes_down")
+    }
+    results["environment_steps"] = {
+        "training": sum(history[-1]["steps"]),
+        "validation": sum(history[-1]["validation_steps"]),
+    }
+    return results
+
+
+def _entry(record: Record) -> dict[str, Any]:
+    """A record as a line of the history."""
+    report = record.report
+    assert report is not None
+
+    def plain(values: NDArray[Any] | None) -> Any:
+        if values is None:
+            return None
+        return [[None if not np.isfinite(x) else x for x in row] for row in values.tolist()]
+
+    return {
+        "round": record.round,
+        "clients": list(record.clients),
+        "steps": report.steps.tolist(),
+        "validation_steps": report.validation_steps.tolist(),
+        "received": plain(report.received),
+        "trained": plain(report.trained),
+        "kept": plain(report.kept),
+        "declined": report.declined.tolist(),
+        "clusters": record.clusters,
+        "mixing": plain(record.mixing if _drawable(record.mixing) else None),
+        "bytes_up": record.bytes_up,
+        "bytes_down": record.bytes_down,
+        "events": record.events,
+    }
+
+
+def _drawable(mixing: NDArray[Any] | None) -> bool:
+    """A matrix of more clients than this is no picture, and would fill the disk."""
+    return mixing is not None and len(mixing) <= 100
+
+
+def _progress(configuration: Configuration, record: Record) -> str:
+    preferences = configuration.get_preferences()[list(record.clients)]
+    assert record.report is not None
+    best = float((record.report.kept * preferences).sum(axis=1).mean())
+    return f"validated {best:.3g}"

@@ -1,0 +1,49 @@
+"""Reports: what a run or a comparison ended with, as pictures, pages and tables.
+
+Drawing libraries are slow to import, so they are imported only when a report is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from comity.runs import Run
+
+PAGE = "report.html"
+
+
+def write_report(run: Run) -> Path:
+    """Draw a finished run's pictures into its directory, and the page that holds them."""
+    from comity.report.figures import draw_run
+    from comity.report.page import run_page
+
+    pictures = draw_run(run)
+    return _write(run.path / PAGE, run_page(run, pictures))
+
+
+def write_comparison_report(
+    path: Path, comparison: Mapping[str, Any], runs: Mapping[str, Sequence[Run]]
+) -> Path:
+    """Draw a comparison's pictures into the directory ``path``, and the page that holds them.
+
+    ``runs`` has the runs behind each row under ``"algorithm|preferences"``, one a seed.
+    """
+    from comity.report.figures import draw_comparison
+    from comity.report.page import comparison_page
+
+    path.mkdir(parents=True, exist_ok=True)
+    pictures = draw_comparison(path, comparison, runs)
+    return _write(path / PAGE, comparison_page(comparison, runs, pictures))
+
+
+def _write(path: Path, page: str) -> Path:
+    from comity.runs import write_whole
+
+    write_whole(path, page.encode())
+    return path
+
+
+__all__ = ["PAGE", "write_comparison_report", "write_report"]

@@ -1,0 +1,227 @@
+"""Interactive charts as plain plotly specifications: what the page's script draws."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+import numpy as np
+from matplotlib.colors import to_hex
+
+from comity.problems import Problem
+from comity.report.curves import KINDS, MEANINGS, Floats, curves, objectives_of, preferences_of
+from comity.report.figures.front import target_label
+from comity.report.figures.learning import Lesson, Runs, has_regret, learn
+from comity.report.figures.rewards import STEPS, window
+from comity.report.figures.style import FAINT, PALETTE, WEIGHTS, title_of
+from comity.report.measures import number
+from comity.runs import Run
+
+Chart = dict[str, Any]
+
+_PLOTLY_DASHES = ("solid", "dash", "dot", "dashdot")
+_COLOURS = [[share, to_hex(WEIGHTS(share))] for share in (0.0, 0.25, 0.5, 0.75, 1.0)]
+_GAP = 0.08  # between panels, as a share of the chart
+
+
+@dataclass(frozen=True)
+class _Place:
+    """An objective vector and the clients that share it."""
+
+    vector: Floats
+    clients: int
+    weight: float
+    """Their mean weight on the first objective."""
+    words: str
+
+
+def front_chart(run: Run) -> Chart:
+    """The front: one marker a place, with the clients that share it; pairs of objectives."""
+    problem = run.configuration.get_problem()
+    side = len(problem.objectives) - 1
+    pairs = [(x, y) for y in range(1, side + 1) for x in range(y)]
+    data: list[Chart] = []
+    layout: Chart = {
+        "height": 440 if side == 1 else 300 * side,
+        "hovermode": "closest",
+        "legend": {"orientation": "h", "y": -0.2},
+    }
+    places = _places(run, problem)
+    for count, (x, y) in enumerate(pairs):
+        suffix = "" if count == 0 else str(count + 1)
+        layout[f"xaxis{suffix}"] = _axis(problem, x, _share(x, side), f"y{suffix}")
+        layout[f"yaxis{suffix}"] = _axis(problem, y, _share(side - y, side), f"x{suffix}")
+        axes = {"xaxis": f"x{suffix}", "yaxis": f"y{suffix}"}
+        target = problem.target()
+        if target is not None:
+            data.append(_target(target[:, (x, y)], target_label(problem), axes, count == 0))
+        data.append(_clients(places, (x, y), axes, problem, count == 0))
+    return {"data": data, "layout": layout}
+
+
+def _share(place: int, of: int) -> list[float]:
+    width = (1.0 - _GAP * (of - 1)) / of
+    start = place * (width + _GAP)
+    return [start, min(1.0, start + width)]
+
+
+def _axis(problem: Problem, objective: int, domain: list[float], anchor: str) -> Chart:
+    title = escape(title_of(problem.objectives[objective]))
+    return {"title": {"text": title}, "domain": domain, "anchor": anchor}
+
+
+def _target(points: Floats, name: str, axes: Mapping[str, str], legend: bool) -> Chart:
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "name": name,
+        "x": points[:, 0].tolist(),
+        "y": points[:, 1].tolist(),
+        "marker": {"color": FAINT, "size": 9},
+        "showlegend": legend,
+        **axes,
+    }
+
+
+def _places(run: Run, problem: Problem) -> list[_Place]:
+    """Each different objective vector."""
+    points, preferences = np.round(objectives_of(run), 6), preferences_of(run)
+    places, group = np.unique(points, axis=0, return_inverse=True)
+    found = []
+    for index, place in enumerate(places):
+        members = np.flatnonzero(group.reshape(-1) == index)
+        lines = [
+            f"{escape(objective.name)}: {number(value)}"
+            for objective, value in zip(problem.objectives, place, strict=True)
+        ]
+        lines += [
+            f"client {client}: preference {', '.join(f'{w:.2f}' for w in preferences[client])}"
+            for client in members[:20]
+        ]
+        if len(members) > 20:
+            lines.append(f"and {len(members) - 20} more clients")
+        weight = float(preferences[members, 0].mean())
+        found.append(_Place(place, len(members), weight, "<br>".join(lines)))
+    return found
+
+
+def _clients(
+    places: Sequence[_Place],
+    pair: tuple[int, int],
+    axes: Mapping[str, str],
+    problem: Problem,
+    first: bool,
+) -> Chart:
+    bar = {"title": {"text": f"weight on {escape(problem.objectives[0].name)}", "side": "right"}}
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "name": "clients",
+        "x": [float(place.vector[pair[0]]) for place in places],
+        "y": [float(place.vector[pair[1]]) for place in places],
+        "text": [place.words for place in places],
+        "hoverinfo": "text",
+        "showlegend": first,
+        "marker": {
+            "size": [float(5 + 5 * np.sqrt(place.clients)) for place in places],
+            "color": [place.weight for place in places],
+            "colorscale": _COLOURS,
+            "cmin": 0,
+            "cmax": 1,
+            "showscale": first,
+            "colorbar": {**bar, "thickness": 12, "outlinewidth": 0},
+            "line": {"width": 1, "color": "white"},
+            "opacity": 1,
+        },
+        **axes,
+    }
+
+
+def rewards_chart(run: Run) -> Chart:
+    """Scalarised validation returns over the steps, with the optimum and the idle policy."""
+    found = curves(run)
+    data: list[Chart] = []
+    for kind, colour, dash in zip(KINDS, PALETTE, _PLOTLY_DASHES, strict=False):
+        line = found.mean(kind)
+        if np.isfinite(line).any():
+            data.append(_line(found.steps, line, MEANINGS[kind], colour, dash))
+            data[-1]["text"] = [f"round {r}" for r in found.rounds]
+    for name, colour in (("optimum", "#888888"), ("trivial", "#bbbbbb")):
+        value = run.results.get(name, {}).get("mean_scalarised")
+        if value is not None:
+            ends = found.steps[[0, -1]]
+            data.append(_line(ends, np.array([value, value]), name, colour, "dash"))
+    low, high = found.quartiles("kept")
+    shown = np.concatenate([np.array(trace["y"], dtype=float) for trace in data])
+    layout = {
+        "height": 420,
+        "hovermode": "x unified",
+        "xaxis": {"title": {"text": STEPS}},
+        "yaxis": {
+            "title": {"text": "scalarised return (validation)"},
+            "range": list(window(low, high, shown)),
+        },
+        "legend": {"orientation": "h", "y": -0.25},
+    }
+    return {"data": data, "layout": layout}
+
+
+def learning_chart(comparison: Mapping[str, Any], runs: Runs) -> Chart | None:
+    """Learning curves of a comparison; a click in the legend hides an algorithm."""
+    lessons = learn(comparison, runs)
+    if not lessons:
+        return None
+    kinds = list(dict.fromkeys(kind for _, kind in lessons))
+    algorithms = list(dict.fromkeys(algorithm for algorithm, _ in lessons))
+    data = []
+    for (algorithm, kind), lesson in lessons.items():
+        place, count = algorithms.index(algorithm), kinds.index(kind)
+        dash = _PLOTLY_DASHES[place // len(PALETTE) % len(_PLOTLY_DASHES)]
+        name, colour = escape(algorithm), PALETTE[place % len(PALETTE)]
+        shared = {"legendgroup": name, "xaxis": f"x{count + 1}" if count else "x"}
+        line = _line(lesson.steps, lesson.mean, name, colour, dash)
+        data.append({**_band(lesson, colour), **shared})
+        data.append({**line, **shared, "showlegend": count == 0})
+    regret = has_regret(runs)
+    positive = all(lesson.mean.min() > 0 for lesson in lessons.values())
+    scale = {"type": "log", "dtick": "D2"} if regret and positive else {}
+    title = "mean regret (validation)" if regret else "scalarised return (validation)"
+    layout: Chart = {
+        "height": 460,
+        "yaxis": {"title": {"text": title}, **scale},
+        "legend": {"orientation": "h", "y": -0.25},
+    }
+    for count, kind in enumerate(kinds):
+        axis = "" if count == 0 else str(count + 1)
+        domain = _share(count, len(kinds))
+        layout[f"xaxis{axis}"] = {"domain": domain, "title": {"text": f"steps, {escape(kind)}"}}
+    return {"data": data, "layout": layout}
+
+
+def _band(lesson: Lesson, colour: str) -> Chart:
+    """The standard error around a learning curve; kept above nothing, for logarithmic axes."""
+    low = np.maximum(lesson.mean - lesson.error, 0.05 * lesson.mean)
+    y = np.concatenate([lesson.mean + lesson.error, low[::-1]])
+    x = np.concatenate([lesson.steps, lesson.steps[::-1]])
+    return {
+        **_line(x, y, "", colour, "solid"),
+        "fill": "toself",
+        "line": {"width": 0, "color": colour},
+        "opacity": 0.15,
+        "hoverinfo": "skip",
+        "showlegend": False,
+    }
+
+
+def _line(x: Floats, y: Floats, name: str, colour: str, dash: str) -> Chart:
+    known = np.isfinite(y)
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "name": name,
+        "x": np.round(x[known], 3).tolist(),
+        "y": y[known].tolist(),
+        "line": {"color": colour, "dash": dash},
+    }

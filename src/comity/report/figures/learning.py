@@ -1,0 +1,96 @@
+"""How fast algorithms learn."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from comity.report.curves import Floats, curves
+from comity.report.figures.style import canvas, log_scale, series, styled, thousands
+from comity.runs import Run
+
+Runs = Mapping[str, Sequence[Run]]
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """An algorithm's learning curve: mean over seeds and its standard error."""
+
+    steps: Floats
+    mean: Floats
+    error: Floats
+
+
+@styled
+def learning(comparison: Mapping[str, Any], runs: Runs) -> Figure | None:
+    """Kept models' regret (or mean return) against steps; one panel a preference distribution."""
+    lessons = learn(comparison, runs)
+    if not lessons:
+        return None
+    regret = has_regret(runs)
+    kinds = list(dict.fromkeys(kind for _, kind in lessons))
+    algorithms = list(dict.fromkeys(row["algorithm"] for row in comparison["rows"]))
+    figure = canvas(max(4.0, 2.45 * len(kinds)), 2.9)
+    panels = figure.subplots(1, len(kinds), squeeze=False, sharey=True)[0]
+    for axes, kind in zip(panels, kinds, strict=True):
+        _panel(axes, {a: lessons[a, kind] for a in algorithms if (a, kind) in lessons}, algorithms)
+        axes.set_title(kind)
+    if regret:
+        log_scale(panels[0], np.concatenate([lesson.mean for lesson in lessons.values()]))
+    panels[0].set_ylabel("mean regret (validation)" if regret else "scalarised return (validation)")
+    figure.supxlabel("environment steps per client (training + validation)", fontsize=8)
+    handles, labels = panels[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside upper center", ncols=min(5, len(labels)))
+    return figure
+
+
+def has_regret(runs: Runs) -> bool:
+    """Whether every client of every run knows its optimum."""
+    clients = [c for seeds in runs.values() for run in seeds for c in run.results["per_client"]]
+    return all("optimum" in client for client in clients)
+
+
+def learn(comparison: Mapping[str, Any], runs: Runs) -> dict[tuple[str, str], Lesson]:
+    """The learning curve of each row, by algorithm and preference distribution."""
+    regret = has_regret(runs)
+    lessons = {}
+    for row in comparison["rows"]:
+        seeds = runs.get(f"{row['algorithm']}|{row['preferences']}", ())
+        if seeds:
+            lessons[row["algorithm"], row["preferences"]] = _lesson(seeds, regret)
+    return lessons
+
+
+def _lesson(seeds: Sequence[Run], regret: bool) -> Lesson:
+    """Seeds differ a little in their steps: all are read off at those of the first."""
+    lines = []
+    for run in seeds:
+        found = curves(run)
+        line = found.regret("kept") if regret else found.mean("kept")
+        assert line is not None
+        lines.append((found.steps, line))
+    steps = lines[0][0]
+    values = np.array([np.interp(steps, x, y) for x, y in lines])
+    return Lesson(steps, values.mean(axis=0), values.std(axis=0) / np.sqrt(len(seeds)))
+
+
+def _panel(axes: Axes, lessons: Mapping[str, Lesson], algorithms: Sequence[str]) -> None:
+    axes.grid(True, axis="y")
+    for name, lesson in lessons.items():
+        look = series(algorithms.index(name))
+        axes.plot(lesson.steps, lesson.mean, label=name, **look)
+        axes.fill_between(
+            lesson.steps,
+            lesson.mean - lesson.error,
+            lesson.mean + lesson.error,
+            color=look["color"],
+            alpha=0.12,
+            linewidth=0,
+        )
+    thousands(axes.xaxis)
+    axes.locator_params(axis="x", nbins=4)

@@ -1,0 +1,111 @@
+"""The one style of all pictures: type sizes, colours that everybody can tell apart, files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.axis import Axis
+from matplotlib.colors import ListedColormap
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+from numpy.typing import NDArray
+
+from comity.problems import Objective
+from comity.report.measures import number
+
+DPI = 200
+GREY, FAINT = "#6b6b6b", "#c9c9c9"
+
+# Okabe and Ito's palette without its yellow, which is too faint on white
+PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#222222")
+DASHES: tuple[Any, ...] = ("-", (0, (4, 1.5)), (0, (1, 1.2)), (0, (5, 1.2, 1, 1.2)))
+MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+
+# viridis without its brightest end, for the same reason
+WEIGHTS = ListedColormap(matplotlib.colormaps["viridis"](np.linspace(0.0, 0.93, 256)), "weights")
+
+# Any: matplotlib types its settings' names as a Literal that differs between its versions
+_STYLE: Any = {
+    "font.family": "DejaVu Sans",
+    "font.size": 8,
+    "axes.titlesize": 8.5,
+    "axes.labelsize": 8,
+    "axes.linewidth": 0.6,
+    "axes.axisbelow": True,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "grid.color": "#e6e6e6",
+    "grid.linewidth": 0.6,
+    "xtick.labelsize": 7,
+    "ytick.labelsize": 7,
+    "xtick.major.width": 0.6,
+    "ytick.major.width": 0.6,
+    "xtick.major.size": 2.5,
+    "ytick.major.size": 2.5,
+    "xtick.minor.size": 1.5,
+    "ytick.minor.size": 1.5,
+    "legend.fontsize": 7,
+    "legend.frameon": False,
+    "legend.handlelength": 1.8,
+    "lines.linewidth": 1.5,
+    "hatch.linewidth": 0.5,
+    "hatch.color": "#b0b0b0",
+    "figure.constrained_layout.h_pad": 0.03,
+    "figure.constrained_layout.w_pad": 0.03,
+    # names come from users: a dollar sign in one is no formula
+    "text.parse_math": False,
+}
+
+styled = matplotlib.rc_context(_STYLE)
+"""Decorator: draw a figure in our style, and leave matplotlib's settings as they were."""
+
+
+def canvas(width: float, height: float) -> Figure:
+    """An empty figure, in inches, that keeps its parts from overlapping."""
+    return Figure(figsize=(width, height), layout="constrained")
+
+
+def save(figure: Figure, path: Path) -> None:
+    figure.savefig(path, dpi=DPI, format="png")
+
+
+def title_of(objective: Objective) -> str:
+    """An objective as an axis label."""
+    return f"{objective.name} ({objective.unit})" if objective.unit else objective.name
+
+
+def series(index: int) -> dict[str, Any]:
+    """Colour and dashes that tell many lines apart."""
+    dashes = DASHES[index // len(PALETTE) % len(DASHES)]
+    return {"color": PALETTE[index % len(PALETTE)], "linestyle": dashes}
+
+
+def plain_numbers(axis: Axis) -> None:
+    """Numbers instead of powers on a logarithmic axis."""
+    axis.set_major_formatter(FuncFormatter(lambda value, _: number(value, 3)))
+    axis.set_minor_formatter(NullFormatter())
+
+
+def thousands(axis: Axis) -> None:
+    """Separators in counts of steps."""
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
+
+
+def log_scale(axes: Axes, values: NDArray[np.float64]) -> None:
+    """Make y logarithmic once the values are drawn; zeros stand at its foot if there are any."""
+    values = values[np.isfinite(values)]
+    positive = values[values > 1e-9]
+    smallest = float(positive.min()) if len(positive) else 1.0
+    if len(positive) < len(values):
+        axes.set_yscale("symlog", linthresh=smallest, linscale=0.4)
+        axes.set_ylim(bottom=0)
+    else:
+        axes.set_yscale("log")
+        if values.max() < 100 * smallest:
+            axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        axes.set_ylim(bottom=0.7 * smallest)  # an error band that nears zero has no end here
+    plain_numbers(axes.yaxis)

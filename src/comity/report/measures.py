@@ -1,0 +1,100 @@
+"""How measures are named, ordered, compared and printed, the same in tables, figures and pages."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A measure as readers see it; ``better`` is None where neither direction is a merit."""
+
+    name: str
+    label: str
+    better: Literal["higher", "lower"] | None = None
+
+    @property
+    def arrow(self) -> str:
+        return {"higher": " ↑", "lower": " ↓", None: ""}[self.better]
+
+
+MEASURES = (
+    Measure("mean_regret", "mean regret", "lower"),
+    Measure("mean_scalarised", "mean scalarised return", "higher"),
+    Measure("hypervolume", "hypervolume", "higher"),
+    Measure("igd", "IGD", "lower"),
+    Measure("sparsity", "sparsity", "lower"),
+    Measure("cardinality", "cardinality", "higher"),
+    Measure("expected_utility", "expected utility", "higher"),
+)
+MAIN = tuple(measure.name for measure in MEASURES[:6])
+"""The measures that comparisons show."""
+
+
+def present(names: Iterable[str]) -> list[Measure]:
+    """The measures that somebody has, best known first; others by their plain name."""
+    names = set(names)
+    known = [measure for measure in MEASURES if measure.name in names]
+    others = sorted(names - {measure.name for measure in MEASURES})
+    return known + [Measure(name, name.replace("_", " ")) for name in others]
+
+
+def compared(rows: Sequence[Mapping[str, Any]]) -> list[Measure]:
+    """The main measures that at least one row of a comparison has."""
+    return present({name for row in rows for name in row["metrics"] if name in MAIN})
+
+
+def arranged(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The rows of a comparison, one preference distribution after the other."""
+    kinds = list(dict.fromkeys(row["preferences"] for row in rows))
+    return sorted(rows, key=lambda row: kinds.index(row["preferences"]))
+
+
+def number(value: float | None, digits: int = 4) -> str:
+    """A number as people read it: about four digits, a true minus sign, a dash if unknown."""
+    if value is None or not math.isfinite(value):
+        return "–"
+    if abs(value) < 1e-9:
+        return "0"  # a sum of floats that should be nothing
+    text = f"{value:,.0f}" if abs(value) >= 10 ** min(digits, 3) else f"{value:.{digits}g}"
+    return text.replace("-", "−")
+
+
+def vector(values: Iterable[float]) -> str:
+    """A point among the objectives."""
+    return f"({', '.join(number(value) for value in values)})"
+
+
+def spread(metric: Mapping[str, float | None]) -> str:
+    """Mean ± standard deviation over seeds; the mean alone where one seed has no spread."""
+    mean, std = metric["mean"], metric.get("std")
+    return number(mean) if std is None else f"{number(mean)} ± {number(std, 2)}"
+
+
+def best(rows: Sequence[Mapping[str, Any]], measure: Measure) -> list[bool]:
+    """Which rows of a comparison are best; preference distributions are judged apart."""
+    scores = [_score(row, measure) for row in rows]
+    tops: dict[str, float] = {}
+    for row, score in zip(rows, scores, strict=True):
+        if score is not None:
+            tops[row["preferences"]] = max(score, tops.get(row["preferences"], -math.inf))
+    return [
+        score is not None and math.isclose(score, tops[row["preferences"]], rel_tol=1e-9)
+        for row, score in zip(rows, scores, strict=True)
+    ]
+
+
+def _score(row: Mapping[str, Any], measure: Measure) -> float | None:
+    """A row's value turned so that more is better; None if it takes no part."""
+    metrics = row["metrics"]
+    if measure.better is None or measure.name not in metrics:
+        return None
+    if measure.name == "sparsity" and metrics.get("cardinality", {"mean": 2})["mean"] < 2:
+        return None  # a single point has no gaps: that is no merit
+    value = metrics[measure.name]["mean"]
+    if value is None or not math.isfinite(value):
+        return None
+    return float(value if measure.better == "higher" else -value)

@@ -1,0 +1,135 @@
+"""Tables for the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.table import Table
+from rich.text import Text
+
+from comity.report.measures import Measure, arranged, best, compared, number, present, spread, vector
+
+
+def run_table(results: Mapping[str, Any]) -> Table:
+    """A run's measures: kept and last models beside the trivial policy and the optimum."""
+    table = _table(
+        f"{results['algorithm']} on {results['problem']}, seed {results['seed']}",
+        f"Reference point of the hypervolume: {vector(results['reference_point'])}",
+    )
+    table.add_column("measure")
+    columns = {**judged(results), **yardsticks(results)}
+    for name in columns:
+        table.add_column(name, justify="right", style="bold" if name == "kept" else "")
+    for measure in present(results["metrics"]):
+        cells = [number(values.get(measure.name)) for values in columns.values()]
+        table.add_row(Text(measure.label + measure.arrow), *cells)
+    return table
+
+
+def judged(results: Mapping[str, Any]) -> dict[str, Mapping[str, float]]:
+    """Measures of the kept and of the last models; equal ones are stored once."""
+    metrics = results["metrics"]
+    return {"kept": metrics, "last": results.get("metrics_last", metrics)}
+
+
+def yardsticks(results: Mapping[str, Any]) -> dict[str, Mapping[str, float]]:
+    """Measures of the idle policy and of the best possible, where they are known."""
+    return {name: results[name] for name in ("trivial", "optimum") if name in results}
+
+
+def clients_table(results: Mapping[str, Any]) -> Table:
+    """What each client wants and what it got."""
+    clients = results["per_client"]
+    table = _table("Clients", None)
+    table.add_column("client", justify="right")
+    table.add_column("preference")
+    for name in clients[0]["objectives"]:
+        table.add_column(Text(name), justify="right")
+    table.add_column("scalarised", justify="right", style="bold")
+    if "optimum" in clients[0]:
+        table.add_column("regret", justify="right")
+    for client in clients:
+        table.add_row(
+            str(client["client"]),
+            preference_text(client["preference"]),
+            *(number(value) for value in client["objectives"].values()),
+            number(client["scalarised"]),
+            *([number(regret_of(client))] if "optimum" in client else []),
+        )
+    return table
+
+
+def preference_text(preference: Sequence[float]) -> str:
+    return "  ".join(f"{weight:.2f}" for weight in preference)
+
+
+def regret_of(client: Mapping[str, Any]) -> float | None:
+    """How far a client is from its optimum, where that is known."""
+    if "optimum" not in client:
+        return None
+    # returns are sums of float32 rewards: what is below is noise, of either sign
+    return round(float(client["optimum"] - client["scalarised"]), 5)
+
+
+def comparison_table(comparison: Mapping[str, Any]) -> Table:
+    """One row an algorithm and preference distribution: mean ± std over seeds."""
+    rows = arranged(comparison["rows"])
+    measures = compared(rows)
+    table = _table(f"Algorithms on {comparison['problem']}", comparison_caption(comparison))
+    table.add_column("preferences")
+    table.add_column("algorithm", overflow="fold")
+    for measure in measures:
+        table.add_column(Text(measure.label + measure.arrow), justify="right")
+    marks = {measure.name: best(rows, measure) for measure in measures}
+    for place, row in enumerate(rows):
+        cells = [_cell(row, measure, marks[measure.name][place]) for measure in measures]
+        following = rows[place + 1 : place + 2]
+        closing = bool(following) and following[0]["preferences"] != row["preferences"]
+        # a label like fedpref[top_r=1] must not be read as markup
+        table.add_row(Text(row["preferences"]), Text(row["algorithm"]), *cells, end_section=closing)
+    return table
+
+
+def comparison_caption(comparison: Mapping[str, Any]) -> str:
+    seeds = sorted({len(row["seeds"]) for row in comparison["rows"]})
+    return (
+        f"Mean ± standard deviation over {' or '.join(map(str, seeds))} "
+        f"{'seed' if seeds == [1] else 'seeds'}; the best of each preference distribution is "
+        f"marked ★. Reference point of the hypervolume: {vector(comparison['reference_point'])}"
+    )
+
+
+def reproduction_table(results: Mapping[str, Any]) -> Table:
+    """A printed table beside what we measured, under the paper's protocol and our defaults."""
+    table = _table(f"{results['table']}: {results['measure']} on {results['problem']}", None)
+    for heading in ("preferences", "algorithm"):
+        table.add_column(heading)
+    for heading in ("printed", "paper's protocol", "our defaults", "trivial", "optimum"):
+        table.add_column(heading, justify="right")
+    for row in results["rows"]:
+        table.add_row(
+            Text(row["preferences"]),
+            Text(row["algorithm"]),
+            *(spread(row[name]) for name in ("printed", "paper_protocol", "our_defaults")),
+            number(row["trivial"]),
+            number(row["optimum"]),
+        )
+    return table
+
+
+def _cell(row: Mapping[str, Any], measure: Measure, marked: bool) -> Text:
+    if measure.name not in row["metrics"]:
+        return Text("–")
+    text = spread(row["metrics"][measure.name])
+    return Text(f"{text} ★", style="bold green") if marked else Text(f"{text}  ")
+
+
+def _table(title: str, caption: str | None) -> Table:
+    return Table(
+        title=Text(title, style="bold"),
+        caption=None if caption is None else Text(caption),
+        title_justify="left",
+        caption_justify="left",
+        header_style="bold",
+    )

@@ -1,0 +1,203 @@
+"""The run directory: configuration, history, checkpoint, models and results of one run.
+
+config.toml              complete: running it again gives the same bits
+history.jsonl            one line a round, appended and flushed
+checkpoint.safetensors   everything needed to go on, in one file that is whole or absent
+models/client-*.safetensors
+results.json             no times and no paths: equal runs have equal bytes
+timing.json              how long it took
+report.html, *.png       the pictures
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save_file
+from torch import nn
+
+from comity.configuration import Configuration, configure, read_toml
+from comity.errors import UserError
+from comity.fleet import Fleet
+from comity.fronts import front
+from comity.version import __version__
+
+Values = dict[str, NDArray[Any]]
+
+CONFIG, HISTORY, CHECKPOINT = "config.toml", "history.jsonl", "checkpoint.safetensors"
+RESULTS, TIMING, MODELS = "results.json", "timing.json", "models"
+
+
+class Run:
+    """One run on disk, finished or not."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __repr__(self) -> str:
+        return f"<comity run {self.path}>"
+
+    @classmethod
+    def create(cls, path: Path, configuration: Configuration) -> Run:
+        """Start a directory; an existing one is never touched."""
+        try:
+            path.mkdir(parents=True)
+        except FileExistsError:
+            raise UserError(
+                f"out: {path} exists already. Choose another directory, or go on with an "
+                f"interrupted run: comity resume {path}"
+            ) from None
+        except OSError as error:
+            raise UserError(f"out: cannot create {path}: {error.strerror}.") from None
+        write_whole(path / CONFIG, configuration.to_toml().encode())
+        return cls(path)
+
+    @classmethod
+    def open(cls, path: str | Path) -> Run:
+        """An existing run directory."""
+        path = Path(path)
+        if not (path / CONFIG).is_file():
+            raise UserError(f"{path} is not a run directory: it has no {CONFIG}.")
+        return cls(path)
+
+    @cached_property
+    def configuration(self) -> Configuration:
+        return configure(read_toml(self.path / CONFIG))
+
+    @property
+    def finished(self) -> bool:
+        return (self.path / RESULTS).is_file()
+
+    @cached_property
+    def results(self) -> dict[str, Any]:
+        """What the run ended with, as in ``results.json``."""
+        if not self.finished:
+            raise UserError(f"{self.path} is not finished. Go on with: comity resume {self.path}")
+        return dict(_read_json(self.path / RESULTS))
+
+    @property
+    def seconds(self) -> float:
+        return float(_read_json(self.path / TIMING)["seconds"])
+
+    @cached_property
+    def history(self) -> list[dict[str, Any]]:
+        """One entry a round."""
+        path = self.path / HISTORY
+        if not path.is_file():
+            return []
+        return [json.loads(line) for line in path.read_text().splitlines()]
+
+    @property
+    def front(self) -> NDArray[np.float64]:
+        """The non-dominated objective vectors of the clients' models."""
+        names = [o.name for o in self.configuration.get_problem().objectives]
+        rows = [[row["objectives"][n] for n in names] for row in self.results["per_client"]]
+        return front(np.array(rows))
+
+    def model(self, client: int) -> nn.Module:
+        """A client's model as a plain module."""
+        path = self.path / MODELS / f"client-{client}.safetensors"
+        if not path.is_file():
+            raise UserError(
+                f"client = {client}: {self.path} has no model of that client; clients are "
+                f"0 to {self.configuration.clients - 1}, and the run must be finished."
+            )
+        tensors, _ = load_values(path)
+        template = self.configuration.get_problem().model()
+        return Fleet({k: torch.from_numpy(v[None]) for k, v in tensors.items()}).module(0, template)
+
+    # -- while it runs ---------------------------------------------------------------------
+
+    def save_checkpoint(self, tensors: Values, values: Mapping[str, Any]) -> None:
+        save_values(self.path / CHECKPOINT, tensors, values)
+
+    def load_checkpoint(self) -> tuple[Values, dict[str, Any]] | None:
+        """The last checkpoint; None if the run was stopped before its first one."""
+        path = self.path / CHECKPOINT
+        return load_values(path) if path.is_file() else None
+
+    def cut_history(self, rounds: int) -> None:
+        """Drop what was recorded after the checkpoint from which the run goes on."""
+        path = self.path / HISTORY
+        lines = path.read_bytes().splitlines(keepends=True) if path.is_file() else []
+        if len(lines) < rounds:
+            raise UserError(
+                f"{path} is damaged: {len(lines)} of {rounds} rounds are left. Start again with: "
+                f"comity run --config {self.path / CONFIG}"
+            )
+        write_whole(path, b"".join(lines[:rounds]))
+
+    def append_history(self, entry: Mapping[str, Any]) -> None:
+        with (self.path / HISTORY).open("a") as file:
+            file.write(json.dumps(entry) + "\n")
+
+    def save_models(self, models: Fleet) -> None:
+        """One file a client, with what is needed to use it in its header."""
+        (self.path / MODELS).mkdir(exist_ok=True)
+        about = {
+            "problem": self.configuration.problem,
+            "algorithm": self.configuration.algorithm,
+            "settings": self.configuration.algorithm_settings,
+            "version": __version__,
+        }
+        for client in range(len(models)):
+            row = {name: tensor[client].numpy() for name, tensor in models.tensors.items()}
+            path = self.path / MODELS / f"client-{client}.safetensors"
+            save_values(path, row, {**about, "client": client})
+
+    def save_results(self, results: Mapping[str, Any], seconds: float) -> None:
+        """The last thing a run writes: its presence means that the run is finished."""
+        write_whole(self.path / TIMING, _json({"seconds": seconds}))
+        write_whole(self.path / RESULTS, _json(results))
+
+
+def save_values(path: Path, tensors: Values, values: Mapping[str, Any]) -> None:
+    """Arrays and plain values in one safetensors file, whole or not at all."""
+    part = path.with_suffix(".part")
+    arrays = {name: np.ascontiguousarray(value) for name, value in tensors.items()}
+    save_file(arrays, part, metadata={"comity": json.dumps(dict(values))})
+    _commit(part, path)
+
+
+def load_values(path: Path) -> tuple[Values, dict[str, Any]]:
+    """What `save_values` wrote."""
+    try:
+        with safe_open(path, framework="numpy") as file:
+            values = json.loads((file.metadata() or {})["comity"])
+            return {name: file.get_tensor(name) for name in file.keys()}, values  # noqa: SIM118
+    except (SafetensorError, OSError, KeyError, ValueError) as error:
+        raise UserError(f"{path} is damaged or not ours: {error}.") from None
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a file so that it is either the old one or the new one, never half of either."""
+    part = path.with_suffix(path.suffix + ".part")
+    part.write_bytes(content)
+    _commit(part, path)
+
+
+def _commit(part: Path, path: Path) -> None:
+    with part.open("rb") as file:
+        os.fsync(file.fileno())
+    part.replace(path)
+
+
+def _json(value: Mapping[str, Any]) -> bytes:
+    return (json.dumps(value, indent=2) + "\n").encode()
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        content: dict[str, Any] = json.loads(path.read_text())
+        return content
+    except (OSError, ValueError) as error:
+        raise UserError(f"{path} is damaged: {error}.") from None
