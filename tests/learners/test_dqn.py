@@ -46,9 +46,7 @@ def random_batch(problem_name: str, number: int) -> dict[str, torch.Tensor]:
         "before": torch.from_numpy(before),
         "after": torch.from_numpy(after),
         "action": torch.from_numpy(g.integers(4, size=(CLIENTS, BATCH)).astype(np.int16)),
-        "reward": torch.from_numpy(
-            (10 * g.standard_normal((CLIENTS, BATCH))).astype(np.float32)
-        ),
+        "reward": torch.from_numpy((10 * g.standard_normal((CLIENTS, BATCH))).astype(np.float32)),
         "terminated": torch.from_numpy(g.random((CLIENTS, BATCH)) < 0.2),
     }
 
@@ -108,9 +106,11 @@ def test_updates_equal_stable_baselines3(problem_name, max_grad_norm):
     for client in range(CLIENTS):
         wanted = reference_after(problem_name, learner, start, batches, client)
         for name, tensor in wanted.items():
-            moved = (fleet[name][client] - start[name][client]).abs().max()
+            # Adam divides by the gradient's size, so single entries whose gradient is rounding
+            # noise may differ: the error is judged against how far the tensor moved
+            moved = (tensor - start[name][client]).norm()
             assert moved > 1e-4, "nothing was learned, so nothing was compared"
-            torch.testing.assert_close(fleet[name][client], tensor, rtol=1e-3, atol=1e-4)
+            assert (fleet[name][client] - tensor).norm() < 1e-3 * moved
 
 
 @pytest.mark.parametrize("problem_name", ["deep-sea-treasure", "minecart-deterministic"])
@@ -142,9 +142,7 @@ def test_unequal_goals_give_unequal_steps_and_leave_finished_clients_alone():
 def test_nothing_is_learned_before_learning_starts():
     learner, fleet = learner_for("deep-sea-treasure", learning_starts=64)
     before = fleet.clone()
-    learner.train(
-        fleet, np.arange(CLIENTS), Phase(), before, round=1, goal=np.full(CLIENTS, 64)
-    )
+    learner.train(fleet, np.arange(CLIENTS), Phase(), before, round=1, goal=np.full(CLIENTS, 64))
     assert not fleet.distance(before).any()
 
 

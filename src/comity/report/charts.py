@@ -154,7 +154,7 @@ def rewards_chart(run: Run) -> Chart:
             ends = found.steps[[0, -1]]
             data.append(_line(ends, np.array([value, value]), name, colour, "dash"))
     low, high = found.quartiles("kept")
-    shown = np.concatenate([np.array(trace["y"], dtype=float) for trace in data])
+    shown = [np.array(trace["y"], dtype=float) for trace in data]
     layout = {
         "height": 420,
         "hovermode": "x unified",
@@ -175,6 +175,9 @@ def learning_chart(comparison: Mapping[str, Any], runs: Runs) -> Chart | None:
         return None
     kinds = list(dict.fromkeys(kind for _, kind in lessons))
     algorithms = list(dict.fromkeys(algorithm for algorithm, _ in lessons))
+    regret = has_regret(runs)
+    positive = all(lesson.mean.min() > 0 for lesson in lessons.values())
+    scale = {"type": "log", "dtick": "D2"} if regret and positive else {}
     data = []
     for (algorithm, kind), lesson in lessons.items():
         place, count = algorithms.index(algorithm), kinds.index(kind)
@@ -182,11 +185,8 @@ def learning_chart(comparison: Mapping[str, Any], runs: Runs) -> Chart | None:
         name, colour = escape(algorithm), PALETTE[place % len(PALETTE)]
         shared = {"legendgroup": name, "xaxis": f"x{count + 1}" if count else "x"}
         line = _line(lesson.steps, lesson.mean, name, colour, dash)
-        data.append({**_band(lesson, colour), **shared})
+        data.append({**_band(lesson, colour, bool(scale)), **shared})
         data.append({**line, **shared, "showlegend": count == 0})
-    regret = has_regret(runs)
-    positive = all(lesson.mean.min() > 0 for lesson in lessons.values())
-    scale = {"type": "log", "dtick": "D2"} if regret and positive else {}
     title = "mean regret (validation)" if regret else "scalarised return (validation)"
     layout: Chart = {
         "height": 460,
@@ -200,16 +200,19 @@ def learning_chart(comparison: Mapping[str, Any], runs: Runs) -> Chart | None:
     return {"data": data, "layout": layout}
 
 
-def _band(lesson: Lesson, colour: str) -> Chart:
-    """The standard error around a learning curve; kept above nothing, for logarithmic axes."""
-    low = np.maximum(lesson.mean - lesson.error, 0.05 * lesson.mean)
+def _band(lesson: Lesson, colour: str, logarithmic: bool) -> Chart:
+    """The standard error around a learning curve."""
+    low = lesson.mean - lesson.error
+    if logarithmic:  # where nothing below zero can be drawn
+        low = np.maximum(low, 0.05 * lesson.mean)
     y = np.concatenate([lesson.mean + lesson.error, low[::-1]])
     x = np.concatenate([lesson.steps, lesson.steps[::-1]])
     return {
         **_line(x, y, "", colour, "solid"),
         "fill": "toself",
         "line": {"width": 0, "color": colour},
-        "opacity": 0.15,
+        "fillcolor": colour,
+        "opacity": 0.12,
         "hoverinfo": "skip",
         "showlegend": False,
     }

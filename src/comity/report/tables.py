@@ -8,7 +8,16 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from comity.report.measures import Measure, arranged, best, compared, number, present, spread, vector
+from comity.report.measures import (
+    Measure,
+    arranged,
+    best,
+    compared,
+    number,
+    present,
+    spread,
+    vector,
+)
 
 
 def run_table(results: Mapping[str, Any]) -> Table:

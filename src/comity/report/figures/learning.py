@@ -89,7 +89,7 @@ def _panel(axes: Axes, lessons: Mapping[str, Lesson], algorithms: Sequence[str])
             lesson.mean - lesson.error,
             lesson.mean + lesson.error,
             color=look["color"],
-            alpha=0.12,
+            alpha=0.09,
             linewidth=0,
         )
     thousands(axes.xaxis)

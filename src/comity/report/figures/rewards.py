@@ -60,21 +60,21 @@ def _returns(axes: Axes, found: Curves, results: Mapping[str, Any]) -> None:
         if value is not None:
             shown[name] = np.array([value])
             _yardstick(axes, name, value)
-    floor, ceiling = window(low, high, np.concatenate(list(shown.values())))
+    floor, ceiling = window(low, high, list(shown.values()))
     axes.set_ylim(floor, ceiling)
     _note(axes, {name: np.min(v, initial=np.inf, where=v < floor) for name, v in shown.items()})
 
 
-def window(low: Floats, high: Floats, everything: Floats) -> tuple[float, float]:
-    """The part of the y axis where the kept models are; all of it if that is not much more.
+def window(low: Floats, high: Floats, others: Sequence[Floats]) -> tuple[float, float]:
+    """The part of the y axis where the kept models are, and whatever else is near.
 
     Freshly mixed or trained models can be worse by orders of magnitude for a while.
     """
-    top = float(np.nanmax(np.concatenate([high, everything])))
-    bottom = float(np.nanmin(np.concatenate([low, everything])))
+    top = float(np.nanmax(np.concatenate([high, *others])))
     floor = float(np.nanquantile(low, 0.1))
-    if bottom > top - 2.5 * (top - floor):
-        floor = bottom
+    reach = top - 2.5 * (top - floor)
+    bottoms = [float(line[np.isfinite(line)].min()) for line in others if np.isfinite(line).any()]
+    floor = min([floor, *(bottom for bottom in bottoms if bottom > reach)])
     margin = 0.06 * (top - floor) or 0.5
     return floor - margin, top + margin
 

@@ -1,0 +1,205 @@
+"""The laws of whole runs, for every registered algorithm."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from comity.algorithms import find
+from comity.engines.embedded import Embedded
+from comity.execution import execute, resume
+from comity.federation import Federation
+from comity.fleet import Fleet
+from comity.learners.dqn import DQN
+from comity.runs import Run
+from comity.site import Site
+from tests.tiny import tiny
+
+
+def outcome(path, configuration, workers=1):
+    """All that a run leaves behind, as bytes, without times."""
+    run = execute(Run.create(path, configuration), workers)
+    return contents(run)
+
+
+def contents(run: Run) -> dict[str, bytes]:
+    files = ["results.json", "history.jsonl", "config.toml"]
+    files += [f"models/client-{client}.safetensors" for client in range(4)]
+    return {file: (run.path / file).read_bytes() for file in files}
+
+
+def with_guard(name: str) -> dict[str, object]:
+    return {"algorithm": name, "guard": find(name).communicates}
+
+
+def test_1_same_configuration_same_bits(name, tmp_path):
+    configuration = tiny(**with_guard(name))
+    first = outcome(tmp_path / "a", configuration)
+    assert outcome(tmp_path / "b", configuration) == first
+    other = outcome(tmp_path / "c", tiny(**with_guard(name), seed=2))
+    assert other["history.jsonl"] != first["history.jsonl"]
+
+
+def test_1_whatever_the_number_of_workers(tmp_path):
+    configuration = tiny(algorithm="fedpref", guard=True)
+    assert outcome(tmp_path / "1", configuration) == outcome(tmp_path / "2", configuration, 2)
+
+
+def test_2_one_fleet_or_many(name, tmp_path):
+    """Chunks of four, of two and of one client end with the same models, to tolerance."""
+    models = []
+    for chunk in (4, 2, 1):
+        configuration = tiny(algorithm=name, chunk=chunk, rounds=2)
+        with Embedded(configuration) as engine:
+            federation = Federation(configuration, engine)
+            list(federation.rounds())
+            models.append(engine.models(kept=False))
+    for other in models[1:]:
+        for tensor_name in models[0]:
+            np.testing.assert_allclose(
+                models[0][tensor_name], other[tensor_name], rtol=1e-3, atol=1e-4
+            )
+
+
+@pytest.mark.parametrize("after", [1, 3])
+def test_5_stop_anywhere(name, tmp_path, after):
+    configuration = tiny(**with_guard(name), participation=0.75)
+    whole = outcome(tmp_path / "whole", configuration)
+
+    def stop(done: int, total: int, text: str) -> None:
+        if done == after:
+            raise KeyboardInterrupt
+
+    broken = Run.create(tmp_path / "broken", configuration)
+    with pytest.raises(KeyboardInterrupt):
+        execute(broken, on_round=stop)
+    # rounds that were recorded after the checkpoint are cut back
+    broken.append_history({"round": 99})
+    assert contents(resume(broken.path)) == whole
+
+
+def test_6_private_stays_private(name, monkeypatch, tmp_path):
+    """Every message holds the declared tensors and statistics and nothing else.
+
+    Two federations that differ in one client's preference send, in the first round before
+    anybody has learned, messages that are equal bit for bit.
+    """
+    seen: list[list] = []
+    original = Site.round
+
+    def listening(self, order):
+        message, report = original(self, order)
+        seen[-1].append(replace(message, models=message.models.clone()))
+        return message, report
+
+    monkeypatch.setattr(Site, "round", listening)
+    weights = [[0.3, 0.7], [0.6, 0.4], [0.9, 0.1], [0.2, 0.8]]
+    for first in ([0.3, 0.7], [0.8, 0.2]):
+        seen.append([])
+        configuration = tiny(
+            **with_guard(name), preferences=[first, *weights[1:]], dqn={"learning_starts": 48}
+        )
+        with Embedded(configuration) as engine:
+            list(Federation(configuration, engine).rounds())
+            declared = set(engine.models(kept=False))
+    for message in seen[0]:
+        assert set(message.models) == declared
+        assert set(message.statistics) <= {"size", "declined"}
+        for values in message.statistics.values():
+            assert np.isin(values, (0.0, 1.0)).all()
+            assert values.shape == (len(message.clients),)
+    for one, other in zip(seen[0][:2], seen[1][:2], strict=True):
+        assert all((one.models[k] == other.models[k]).all() for k in declared)
+        assert all((one.statistics[k] == other.statistics[k]).all() for k in one.statistics)
+
+
+def test_7_absent_clients_keep_their_state(name):
+    configuration = tiny(algorithm=name, participation=0.5, chunk=4)
+    with Embedded(configuration) as engine:
+        federation = Federation(configuration, engine)
+        seen = set()
+        before = engine.models(kept=False).clone()
+        state = {k: v.copy() for k, v in engine.state().items()}
+        for record in federation.rounds():
+            assert len(record.clients) == 2
+            seen |= set(record.clients)
+            absent = [c for c in federation.everyone if c not in record.clients]
+            now = engine.state()
+            for key in ("0/models/0.weight", "0/learner/steps", "0/learner/environment.at"):
+                np.testing.assert_array_equal(now[key][absent], state[key][absent])
+            assert (now["0/learner/steps"] > state["0/learner/steps"]).sum() == 2
+            state = {k: v.copy() for k, v in now.items()}
+        assert engine.models(kept=False).distance(before).any()
+        assert len(seen) > 2, "the selection must change from round to round"
+
+
+def test_8_a_client_that_is_no_longer_finite_is_named_and_left_out(name, monkeypatch):
+    original = DQN.train
+
+    def poisoned(self, fleet, rows, phase, start, round, goal):
+        original(self, fleet, rows, phase, start, round, goal)
+        if round == 2:
+            fleet["0.weight"][1, 0, 0] = float("nan")
+
+    monkeypatch.setattr(DQN, "train", poisoned)
+    configuration = tiny(algorithm=name, chunk=4)
+    with Embedded(configuration) as engine:
+        federation = Federation(configuration, engine)
+        records = list(federation.rounds())
+        federation.finish()
+        for kept in (True, False):
+            if find(name).communicates:
+                assert engine.models(kept).finite().all()
+        others = engine.models(kept=True).finite()
+    assert others[[0, 2, 3]].all()
+    if find(name).communicates:
+        (event,) = [event for record in records for event in record.events]
+        assert "client 1" in event
+        assert "round 2" in event
+        mixing = records[1].mixing
+        assert mixing is not None
+        assert (mixing[~np.isnan(mixing).any(axis=1)][:, 1] == 0).all()
+
+
+def test_9_test_episodes_are_used_once_at_the_end(name, monkeypatch, tmp_path):
+    purposes: list[str] = []
+    original = DQN.judge
+
+    def watching(self, fleet, rows, purpose, episodes):
+        purposes.append(purpose)
+        return original(self, fleet, rows, purpose, episodes)
+
+    monkeypatch.setattr(DQN, "judge", watching)
+    execute(Run.create(tmp_path / "run", tiny(algorithm=name, chunk=4)))
+    assert purposes.count("test") == 2, "once for the kept models, once for the last ones"
+    assert purposes[-2:] == ["test", "test"]
+
+
+def test_9_trivial_and_optimum_stand_beside_every_figure(name, tmp_path):
+    results = execute(Run.create(tmp_path / "run", tiny(algorithm=name))).results
+    assert results["trivial"]["mean_regret"] > 0
+    assert results["optimum"]["hypervolume"] == pytest.approx(2303.0)
+    assert results["reference_point"] == [-1.0, -101.0]
+    for metrics in (results["metrics"], results["trivial"]):
+        gap = results["optimum"]["mean_scalarised"] - metrics["mean_scalarised"]
+        assert metrics["mean_regret"] == pytest.approx(gap)
+
+
+def test_nobody_is_handed_a_worse_model_than_it_validated(name, tmp_path):
+    """keep = best: on a deterministic problem the kept model is the best ever seen."""
+    run = execute(Run.create(tmp_path / "run", tiny(algorithm=name)))
+    weights = tiny(algorithm=name).get_preferences()
+    best = np.full(4, -np.inf)
+    for entry in run.history:
+        for part in ("received", "trained"):
+            if entry[part] is not None:
+                best = np.maximum(best, (np.array(entry[part]) * weights).sum(axis=1))
+    kept = [row["scalarised"] for row in run.results["per_client"]]
+    np.testing.assert_allclose(kept, best)
+
+
+def test_a_fleet_keeps_its_size() -> None:
+    with pytest.raises(ValueError, match="client axis"):
+        Fleet({"a": np.zeros((2, 1)), "b": np.zeros((3, 1))})  # type: ignore[dict-item]

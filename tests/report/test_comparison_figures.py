@@ -1,0 +1,133 @@
+"""A comparison's pictures: every algorithm, every distribution, honest axes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from histories import entry, rewrite
+from matplotlib.axes import Axes
+from matplotlib.container import BarContainer
+from matplotlib.figure import Figure
+
+from comity.report.figures import bars, learning
+from comity.runs import Run
+
+
+def row(algorithm: str, preferences: str = "dirichlet", **means: float) -> dict[str, Any]:
+    metrics = {name: {"mean": mean, "std": 0.1} for name, mean in means.items()}
+    seeds = [1, 2]
+    return {
+        "algorithm": algorithm,
+        "preferences": preferences,
+        "seeds": seeds,
+        "metrics": metrics,
+    }
+
+
+def table(*rows: dict[str, Any], **yardsticks: Any) -> dict[str, Any]:
+    return {"problem": "p", "reference_point": [-1.0, -101.0], "rows": list(rows), **yardsticks}
+
+
+def panel(figure: Figure, title: str) -> Axes:
+    return next(axes for axes in figure.axes if axes.get_title().startswith(title))
+
+
+def test_bars_show_mean_and_spread_of_each_algorithm_and_distribution() -> None:
+    rows = [
+        row(name, kind, mean_scalarised=value)
+        for name, kind, value in [("a", "x", 1.0), ("a", "y", 2.0), ("b", "x", 3.0)]
+    ]
+    figure = bars(table(*rows))
+    axes = panel(figure, "mean scalarised return")
+    containers = [c for c in axes.containers if isinstance(c, BarContainer)]
+    assert [[bar.get_width() for bar in c] for c in containers] == [[1.0, 3.0], [2.0]]
+    whisker = containers[0].errorbar.lines[2][0].get_segments()[0]
+    np.testing.assert_allclose(whisker[:, 0], [0.9, 1.1])
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["a", "b"]
+    assert [text.get_text() for text in figure.legends[0].get_texts()][:2] == ["x", "y"]
+
+
+def test_measures_that_nobody_has_get_no_panel() -> None:
+    figure = bars(table(row("a", hypervolume=10.0, cardinality=2.0)))
+    titles = [axes.get_title() for axes in figure.axes if axes.get_title()]
+    assert titles == ["hypervolume ↑", "cardinality ↑"]
+
+
+def test_close_values_far_from_zero_become_dots() -> None:
+    rows = [row("a", hypervolume=2282.0), row("b", hypervolume=2303.0)]
+    axes = panel(bars(table(*rows)), "hypervolume")
+    assert not [c for c in axes.containers if isinstance(c, BarContainer)]
+    assert axes.get_xlim()[0] > 2000
+
+
+def test_regrets_of_several_magnitudes_are_logarithmic() -> None:
+    rows = [row("a", mean_regret=0.2), row("b", mean_regret=60.0)]
+    assert panel(bars(table(*rows)), "mean regret").get_xscale() == "log"
+
+
+def test_yardsticks_are_lines_when_near_and_words_when_far() -> None:
+    rows = [row("a", mean_scalarised=1.0), row("b", mean_scalarised=3.0)]
+    known = {"optimum": {"mean_scalarised": 3.5}, "trivial": {"mean_scalarised": -60.0}}
+    axes = panel(bars(table(*rows, **known)), "mean scalarised")
+    (line,) = [line for line in axes.lines if line.get_gid() == "optimum"]
+    assert line.get_xdata()[0] == 3.5
+    assert not [line for line in axes.lines if line.get_gid() == "trivial"]
+    assert axes.get_xlabel() == "trivial: −60"
+
+
+def test_a_dollar_sign_is_no_formula() -> None:
+    bars(table(row("a$_{", hypervolume=1.0))).canvas.draw()
+
+
+@pytest.fixture
+def taught(made: Callable[..., Run]) -> tuple[dict[str, Any], dict[str, list[Run]]]:
+    """Two algorithms, the second with two seeds whose steps differ."""
+    one = {"preferences": [[1.0, 0.0]]}
+    runs = {
+        "a|x": [made([[8.2, -3.0]], name="a", **one)],
+        "b|x": [
+            made([[3.7, -3.0]], name="b1", **one),
+            made(
+                [[1.7, -3.0]],
+                [entry(n, [[1.7, -3.0]], steps=[120 * n]) for n in (1, 2, 3)],
+                name="b2",
+                **one,
+            ),
+        ],
+    }
+    return table(row("a", "x"), row("b", "x")), runs
+
+
+def test_learning_curves_are_means_over_seeds(
+    taught: tuple[dict[str, Any], dict[str, list[Run]]],
+) -> None:
+    figure = learning(*taught)
+    assert figure is not None
+    (axes,) = figure.axes
+    assert axes.get_title() == "x"
+    assert axes.get_yscale() == "log"
+    a, b = axes.lines
+    assert [a.get_label(), b.get_label()] == ["a", "b"]
+    np.testing.assert_allclose(a.get_ydata(), 23.7 - 8.2, atol=1e-5)
+    np.testing.assert_allclose(b.get_ydata(), 23.7 - 2.7, atol=1e-5)
+    np.testing.assert_allclose(a.get_xdata(), [110, 220, 330])
+    band = axes.collections[1].get_paths()[0].get_extents()
+    assert band.height == pytest.approx(2 * 1.0 / np.sqrt(2), abs=1e-4)
+
+
+def test_learning_shows_returns_where_the_optimum_is_unknown(
+    taught: tuple[dict[str, Any], dict[str, list[Run]]],
+) -> None:
+    comparison, runs = taught
+    unknown = rewrite(runs["a|x"][0], lambda results: results["per_client"][0].pop("optimum"))
+    figure = learning(comparison, {**runs, "a|x": [unknown]})
+    assert figure is not None
+    np.testing.assert_allclose(figure.axes[0].lines[0].get_ydata(), 8.2)
+    assert figure.axes[0].get_yscale() == "linear"
+
+
+def test_no_runs_no_learning_curves() -> None:
+    assert learning(table(row("a", hypervolume=1.0)), {}) is None

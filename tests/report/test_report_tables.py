@@ -1,0 +1,192 @@
+"""Tables for the terminal say the right numbers, and mark the right ones."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import pytest
+from rich.console import Console
+from rich.table import Table
+
+from comity.report.measures import number, spread
+from comity.report.tables import (
+    clients_table,
+    comparison_table,
+    reproduction_table,
+    run_table,
+)
+from comity.runs import Run
+
+
+def rows_of(table: Table) -> list[list[str]]:
+    columns = [[str(cell).strip() for cell in column.cells] for column in table.columns]
+    return [list(row) for row in zip(*columns, strict=True)]
+
+
+def printed(table: Table) -> str:
+    console = Console(width=200, file=io.StringIO())
+    console.print(table)
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+RESULTS: dict[str, Any] = {
+    "problem": "deep-sea-treasure",
+    "algorithm": "fedpref",
+    "seed": 3,
+    "reference_point": [-1.0, -101.0],
+    "metrics": {"hypervolume": 2282.9, "mean_regret": 0.25, "mean_scalarised": 3.5},
+    "metrics_last": {"hypervolume": 2176.0, "mean_regret": 21.8, "mean_scalarised": -18.0},
+    "trivial": {"hypervolume": 1.0, "mean_regret": 67.0, "mean_scalarised": -63.0},
+    "optimum": {"hypervolume": 2303.0, "mean_scalarised": 3.75},
+    "per_client": [
+        {
+            "client": 0,
+            "preference": [0.25, 0.75],
+            "objectives": {"treasure": 8.2, "time": -3.0},
+            "scalarised": -0.2,
+            "optimum": 0.3,
+        },
+        {
+            "client": 1,
+            "preference": [1.0, 0.0],
+            "objectives": {"treasure": 23.7, "time": -19.0},
+            "scalarised": 23.7000004,
+            "optimum": 23.7,
+        },
+    ],
+}
+
+
+def test_a_runs_measures_stand_beside_the_yardsticks() -> None:
+    table = run_table(RESULTS)
+    assert [column.header for column in table.columns] == [
+        "measure",
+        "kept",
+        "last",
+        "trivial",
+        "optimum",
+    ]
+    assert rows_of(table) == [
+        ["mean regret ↓", "0.25", "21.8", "67", "–"],
+        ["mean scalarised return ↑", "3.5", "−18", "−63", "3.75"],
+        ["hypervolume ↑", "2,283", "2,176", "1", "2,303"],
+    ]
+    assert "(−1, −101)" in printed(table)
+
+
+def test_last_models_that_equal_the_kept_ones_are_shown_as_such() -> None:
+    results = {key: value for key, value in RESULTS.items() if key != "metrics_last"}
+    assert rows_of(run_table(results))[0][:3] == ["mean regret ↓", "0.25", "0.25"]
+
+
+def test_each_client_has_a_row_and_noise_is_no_regret() -> None:
+    assert rows_of(clients_table(RESULTS)) == [
+        ["0", "0.25  0.75", "8.2", "−3", "−0.2", "0.5"],
+        ["1", "1.00  0.00", "23.7", "−19", "23.7", "0"],
+    ]
+
+
+def test_real_results_fit_the_tables(real: Run) -> None:
+    assert len(rows_of(clients_table(real.results))) == 4
+    assert len(rows_of(run_table(real.results))) == len(real.results["metrics"])
+
+
+def row(algorithm: str, preferences: str, **means: float) -> dict[str, Any]:
+    metrics = {name: {"mean": mean, "std": 0.5} for name, mean in means.items()}
+    return {
+        "algorithm": algorithm,
+        "preferences": preferences,
+        "seeds": [1, 2, 3],
+        "metrics": metrics,
+    }
+
+
+def compared(*rows: dict[str, Any]) -> dict[str, Any]:
+    return {"problem": "p", "reference_point": [-1.0, -101.0], "rows": list(rows)}
+
+
+def test_the_best_of_each_distribution_is_marked() -> None:
+    comparison = compared(
+        row("a", "x", mean_regret=2.0, hypervolume=10.0),
+        row("a", "y", mean_regret=5.0, hypervolume=10.0),
+        row("b", "x", mean_regret=1.0, hypervolume=9.0),
+        row("b", "y", mean_regret=6.0, hypervolume=11.0),
+    )
+    assert rows_of(comparison_table(comparison)) == [
+        ["x", "a", "2 ± 0.5", "10 ± 0.5 ★"],
+        ["x", "b", "1 ± 0.5 ★", "9 ± 0.5"],
+        ["y", "a", "5 ± 0.5 ★", "10 ± 0.5"],
+        ["y", "b", "6 ± 0.5", "11 ± 0.5 ★"],
+    ]
+    text = printed(comparison_table(comparison))
+    assert "(−1, −101)" in text
+    assert "3 seeds" in text
+
+
+def test_a_single_point_is_not_praised_for_having_no_gaps() -> None:
+    comparison = compared(
+        row("one-point", "x", sparsity=0.0, cardinality=1.0),
+        row("many", "x", sparsity=3.0, cardinality=6.0),
+    )
+    cells = {line[1]: line[2] for line in rows_of(comparison_table(comparison))}
+    assert cells == {"one-point": "0 ± 0.5", "many": "3 ± 0.5 ★"}
+
+
+def test_missing_measures_leave_a_dash_and_unknown_ones_no_column() -> None:
+    comparison = compared(
+        row("a", "x", hypervolume=1.0, expected_utility=3.0), row("b", "x", igd=2.0)
+    )
+    table = comparison_table(comparison)
+    assert [str(column.header) for column in table.columns][2:] == ["hypervolume ↑", "IGD ↓"]
+    assert rows_of(table)[1] == ["x", "b", "–", "2 ± 0.5 ★"]
+
+
+def test_settings_in_a_label_are_not_read_as_markup() -> None:
+    comparison = compared(row("fedpref[clustering=false]", "x", hypervolume=1.0))
+    assert "fedpref[clustering=false]" in printed(comparison_table(comparison))
+
+
+def test_printed_values_stand_beside_ours() -> None:
+    results = {
+        "table": "thesis-4.1",
+        "problem": "deep-sea-treasure",
+        "measure": "mean_scalarised",
+        "reference_point": [-1.0, -101.0],
+        "rows": [
+            {
+                "algorithm": "fedavg",
+                "preferences": "dirichlet",
+                "seeds": [1],
+                "paper_protocol": {"mean": 1.0, "std": 0.1},
+                "our_defaults": {"mean": 2.0, "std": 0.2},
+                "printed": {"mean": 3.0, "std": 0.3},
+                "trivial": -60.0,
+                "optimum": None,
+            }
+        ],
+    }
+    table = reproduction_table(results)
+    assert rows_of(table) == [["dirichlet", "fedavg", "3 ± 0.3", "1 ± 0.1", "2 ± 0.2", "−60", "–"]]
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (None, "–"),
+        (float("nan"), "–"),
+        (-0.0, "0"),
+        (1e-12, "0"),
+        (-3.14159, "−3.142"),
+        (12345.6, "12,346"),
+        (0.00012345, "0.0001234"),
+    ],
+)
+def test_numbers_are_readable(value: float | None, text: str) -> None:
+    assert number(value) == text
+
+
+def test_large_spreads_need_no_exponent() -> None:
+    assert spread({"mean": 1224.0, "std": 319.4}) == "1,224 ± 319"
+    assert spread({"mean": 1.5, "std": None}) == "1.5"
