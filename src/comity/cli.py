@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +19,8 @@ from comity.version import __version__
 if TYPE_CHECKING:
     from comity.comparison import Comparison
     from comity.runs import Run
+
+_USAGE_ERROR: Any = typer.BadParameter.__base__  # what a wrong option or argument raises
 
 app = typer.Typer(
     name="comity",
@@ -83,11 +86,12 @@ def run(
     values.update({name: value for name, value in given.items() if value is not None})
     _apply_settings(values, settings)
     configuration = configure(values)
+    processes = _workers(workers, configuration.clients / configuration.chunk)
     path = out if out is not None else free_path(default_name(configuration))
     made = Run.create(path, configuration)
     title = f"{configuration.problem}, {configuration.label}"
     with _progress(title, f"comity resume {path}") as tell:
-        execute(made, _workers(workers, configuration.clients / configuration.chunk), tell)
+        execute(made, processes, tell)
     _show_run(made, as_json)
 
 
@@ -260,7 +264,7 @@ def main() -> NoReturn:
         app(standalone_mode=False)
     except UserError as error:
         _fail(str(error))
-    except typer.BadParameter.__bases__ as error:
+    except _USAGE_ERROR as error:
         _fail(error.format_message())
     except (KeyboardInterrupt, typer.Abort):
         sys.exit(130)
@@ -302,7 +306,10 @@ def _seeds(text: str) -> int | list[int]:
 
 
 def _workers(asked: int | None, useful: float | None = None) -> int:
+    from comity.execution import check_workers
+
     if asked is not None:
+        check_workers(asked)
         return asked
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return max(1, min(cores or 1, int(useful) if useful is not None else 64))
@@ -333,9 +340,14 @@ def _progress(title: str, go_on: str) -> Iterator[Callable[[int, int, str], None
         disable=not console.is_terminal,
     )
     task = bar.add_task(title, total=1, text="")
+    said = time.monotonic()
 
     def tell(done: int, total: int, text: str) -> None:
+        nonlocal said
         bar.update(task, completed=done, total=total, text=text)
+        if bar.disable and time.monotonic() - said > 10:  # a log file gets a line now and then
+            said = time.monotonic()
+            print(f"{title}: {done}/{total} rounds, {text}", file=sys.stderr, flush=True)
 
     try:
         with bar:

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, StringConstraints
 
-Threshold = Annotated[float, Field(ge=0)] | Annotated[
-    str, StringConstraints(pattern=r"^\d+(\.\d+)?%$")
-]
+Threshold = (
+    Annotated[float, Field(ge=0)] | Annotated[str, StringConstraints(pattern=r"^\d+(\.\d+)?%$")]
+)
 """How small a change counts as stalled: a norm (5.0) or a share of the model's norm ("2.5%")."""
 
 Split = tuple[list[int], list[int]] | None

@@ -30,7 +30,7 @@ from comity.configuration import (
     read_toml,
 )
 from comity.errors import UserError
-from comity.execution import execute, free_path
+from comity.execution import check_workers, execute, free_path
 from comity.fronts import front, igd
 from comity.problems import Problem, register
 from comity.runs import CONFIG, Run, write_whole
@@ -74,6 +74,7 @@ def compare(
         "preferences": [preferences] if isinstance(preferences, str) else list(preferences),
         "settings": settings,
     }
+    check_workers(workers)
     _configurations(plan)  # a mistake must show before anything is written
     path = Path(out) if out is not None else free_path(f"{problem}-comparison".replace(":", "-"))
     try:
@@ -89,8 +90,7 @@ def compare(
 
 def carry_out(path: Path, workers: int = 1, on_round: OnRound | None = None) -> Comparison:
     """Do what is left to do of a comparison."""
-    if workers < 1:
-        raise UserError(f"workers = {workers}: must be at least 1.")
+    check_workers(workers)
     planned = _configurations(read_toml(path / PLAN))
     runs: dict[str, list[Run]] = {}
     for (entry, preferences), configurations in planned.items():
@@ -275,10 +275,10 @@ def tabulate(problem: str, runs: Mapping[str, Sequence[Run]], path: Path) -> dic
     for key, group in runs.items():
         entry, _, preferences = key.partition("|")
         metrics = [dict(run.results["metrics"]) for run in group]
-        if union is not None:
+        last = [run.results.get("metrics_last", run.results["metrics"]) for run in group]
+        if union is not None:  # of the kept models: no vectors of the last ones are stored
             for run, values in zip(group, metrics, strict=True):
                 values["igd"] = igd(run.front, union)
-        last = [run.results.get("metrics_last", run.results["metrics"]) for run in group]
         table["rows"].append(
             {
                 "algorithm": entry,

@@ -102,7 +102,7 @@ def test_a_second_split_speaks_of_clients_not_of_places():
     second = algorithm.clusters()
     assert first == [[0, 2, 4], [1, 3]]
     assert second is not None
-    assert sorted(sum(second, [])) == [0, 1, 2, 3, 4]
+    assert sorted(client for part in second for client in part) == [0, 1, 2, 3, 4]
     assert all(any(set(part) <= set(whole) for whole in first) for part in second)
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import gymnasium
 import numpy as np
 import pytest
+import stable_baselines3
 import torch
-from stable_baselines3 import DQN as ReferenceDQN
 from stable_baselines3.common.logger import Logger
 from stable_baselines3.common.type_aliases import ReplayBufferSamples
 
@@ -64,7 +64,7 @@ def reference_after(problem_name, learner, start, batches, client):
     s = learner.settings
     features = environments(find(problem_name), (0,), 0).features
     width = start.tensors["0.weight"].shape[2]
-    model = ReferenceDQN(
+    model = stable_baselines3.DQN(
         "MlpPolicy",
         Stand(width),
         learning_rate=s.learning_rate,

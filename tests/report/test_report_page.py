@@ -72,7 +72,7 @@ def test_measures_stand_beside_their_yardsticks(made: Callable[..., Run]) -> Non
     table = Page(write_report(run)).table("measure")
     assert table[0] == ["measure", "kept", "last", "trivial", "optimum"]
     rows = {row[0]: row[1:] for row in table[1:]}
-    assert rows["mean scalarised return ↑"] == ["2.6", "−50", "−50", "3.55"]
+    assert rows["mean scalarised ↑"] == ["2.6", "−50", "−50", "3.55"]
     assert rows["cardinality ↑"] == ["1", "1", "1", "–"]
 
 
@@ -161,7 +161,7 @@ def test_a_chart_of_three_objectives_has_three_panels(made: Callable[..., Run]) 
     axes = {(trace.xaxis, trace.yaxis) for trace in chart.data}
     assert axes == {("x", "y"), ("x2", "y2"), ("x3", "y3")}
     assert chart.layout.xaxis3.title.text == "ore-2 (amount)"
-    assert chart.layout.yaxis3.title.text == "fuel (amount)"
+    assert chart.layout.yaxis2.title.text == "fuel (amount)"
 
 
 def test_a_comparison_has_its_table_and_pictures(made: Callable[..., Run], tmp_path: Path) -> None:

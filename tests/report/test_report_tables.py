@@ -70,7 +70,7 @@ def test_a_runs_measures_stand_beside_the_yardsticks() -> None:
     ]
     assert rows_of(table) == [
         ["mean regret ↓", "0.25", "21.8", "67", "–"],
-        ["mean scalarised return ↑", "3.5", "−18", "−63", "3.75"],
+        ["mean scalarised ↑", "3.5", "−18", "−63", "3.75"],
         ["hypervolume ↑", "2,283", "2,176", "1", "2,303"],
     ]
     assert "(−1, −101)" in printed(table)

@@ -64,7 +64,6 @@ def test_front_lies_beneath_the_clients(made: Callable[..., Run]) -> None:
 def test_clients_that_share_a_point_stand_apart_and_are_counted(made: Callable[..., Run]) -> None:
     run = made([[8.2, -3.0], [8.2, -3.0], [14.0, -7.0]], preferences=SPREAD)
     figure = front(run)
-    figure.canvas.draw()
     axes = figure.axes[0]
     pixels = {
         name: tuple(line.get_transform().transform(line.get_xydata()[0]))
@@ -112,11 +111,16 @@ MATRIX: list[list[float | None]] = [[0.5, 0.3, 0.2], [0.1, 0.9, 0.0], [0.0, 0.4,
 def test_mixing_shows_four_rounds_with_clients_in_order_of_preference(
     made: Callable[..., Run],
 ) -> None:
-    run = made([[1.0, -1.0]] * 3, mixed(10, MATRIX), rounds=10, preferences=SPREAD)
+    """The last panel is the round from which on nothing changes any more."""
+    lines = mixed(16, MATRIX)
+    for line in lines[9:16]:
+        line["mixing"] = np.eye(3).tolist()
+    run = made([[1.0, -1.0]] * 3, lines, rounds=16, preferences=SPREAD)
     figure = mixing(run)
     assert figure is not None
     panels = [axes for axes in figure.axes if axes.get_title()]
     assert [axes.get_title() for axes in panels] == ["round 1", "round 4", "round 7", "round 10"]
+    np.testing.assert_array_equal(panels.pop().images[0].get_array(), np.eye(3))
     # weights on the first objective are 0.9, 0.1, 0.5: the order is 1, 2, 0
     expected = np.array(MATRIX, dtype=float)[np.ix_([1, 2, 0], [1, 2, 0])]
     np.testing.assert_allclose(panels[0].images[0].get_array(), expected)
@@ -157,13 +161,13 @@ def clustered() -> list[dict[str, Any]]:
     return [*lines, entry(5, kept, clusters=told[-1])]
 
 
-WEIGHTS = np.array([0.1, 0.9, 0.5, 0.7, 0.3])
+WEIGHTS = np.array([0.1, 0.4, 0.5, 0.7, 0.8])
 
 
 def test_clusters_stay_contiguous_so_that_no_lines_cross() -> None:
     tree = grow(clustered(), WEIGHTS)
     assert tree is not None
-    assert tree.order.tolist() == [0, 4, 2, 3, 1]
+    assert tree.order.tolist() == [0, 2, 4, 1, 3]
     assert tree.counts == [1, 2, 2, 3]
     for heights in tree.heights:
         assert (np.diff(heights[tree.order]) > 0).all()
@@ -251,3 +255,15 @@ def test_a_real_run_has_all_its_pictures_in_print_quality(real: Run) -> None:
     assert set(pictures) == {"front", "rewards", "mixing", "clusters"}
     assert imread(pictures["front"]).shape[1] == pytest.approx(4.4 * DPI, abs=1)
     assert matplotlib.rcParams["font.size"] == before
+
+
+def test_a_run_without_a_single_judged_model_still_has_its_pictures(
+    made: Callable[..., Run],
+) -> None:
+    history = [entry(n, [[np.nan, np.nan]]) for n in (1, 2, 3)]
+    for line in history:
+        line["kept"] = [[None, None]]
+    run = made([[0.0, -100.0]], history, preferences=[[0.5, 0.5]])
+    left = rewards(run).axes[0]
+    assert "kept (best validated)" not in [line.get_label() for line in left.lines]
+    assert "trivial\u00a0−50" in left.get_xlabel()

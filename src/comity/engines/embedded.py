@@ -7,6 +7,7 @@ not, so results do not depend on it.
 from __future__ import annotations
 
 import multiprocessing
+import pickle
 import signal
 from multiprocessing.connection import Connection
 from typing import Any
@@ -15,6 +16,7 @@ import numpy as np
 import torch
 
 from comity.configuration import Configuration
+from comity.errors import UserError
 from comity.fleet import Fleet
 from comity.problems import Problem, register
 from comity.site import Message, Order, Report, Site, Values
@@ -140,7 +142,13 @@ class _Process:
             args=(other, configuration, chunks, configuration.get_problem()),
             daemon=True,
         )
-        self._process.start()
+        try:
+            self._process.start()
+        except (pickle.PicklingError, AttributeError, TypeError) as error:
+            raise UserError(
+                f"problem {configuration.problem}: its parts cannot be sent to another process "
+                f"({error}). Use named functions of a module, or workers = 1."
+            ) from None
         other.close()
 
     def send(self, name: str, parts: dict[int, tuple[Any, ...]]) -> None:

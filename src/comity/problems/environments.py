@@ -15,6 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from comity.errors import UserError
 from comity.problems.problem import Problem
 from comity.streams import stream
 
@@ -59,6 +60,16 @@ def environments(problem: Problem, clients: Sequence[int], seed: int) -> Environ
     return GymEnvironments(problem, clients, seed)
 
 
+def _time_limit(problem: Problem, environment: Any) -> int:
+    limit = environment.spec.max_episode_steps if environment.spec is not None else None
+    if limit is None:
+        raise UserError(
+            f"problem {problem.name}: its environment has no time limit; register it with "
+            "gymnasium.register(…, max_episode_steps=N) and make it with gymnasium.make."
+        )
+    return int(limit)
+
+
 class TableEnvironments:
     """A deterministic environment with few states as a table, for all clients at once.
 
@@ -97,7 +108,7 @@ class TableEnvironments:
         self._after = np.array(after, dtype=np.int64)
         self._reward: NDArray[np.float64] = np.array(rewards, dtype=np.float64).round(6)
         self._end = np.array(ends)
-        self._cap = int(environment.spec.max_episode_steps)
+        self._cap = _time_limit(problem, environment)
         self._at = np.zeros(clients, dtype=np.int64)
         self._elapsed = np.zeros(clients, dtype=np.int64)
 
@@ -160,7 +171,7 @@ class GymEnvironments:
     def __init__(self, problem: Problem, clients: Sequence[int], seed: int) -> None:
         self._problem, self._clients, self._seed = problem, tuple(clients), seed
         self._environments = [problem.environment() for _ in clients]
-        self._cap = int(self._environments[0].spec.max_episode_steps)
+        self._cap = _time_limit(problem, self._environments[0])
         self._spare: list[Any] = []
         self._episode = np.zeros(len(clients), dtype=np.int64)
         self._taken: list[list[int]] = [[] for _ in clients]
@@ -205,6 +216,7 @@ class GymEnvironments:
                 int(stream(self._seed, purpose, self._clients[row], number).integers(2**31)),
                 self._problem.snapshot,
                 self._cap,
+                len(self._problem.objectives),
             )
             for place, row in enumerate(rows.tolist())
             for number in range(episodes)
@@ -244,10 +256,11 @@ class _Episode:
         seed: int,
         snapshot: Callable[[Any], tuple[float, ...]] | None,
         cap: int,
+        objectives: int,
     ) -> None:
         self._environment, self._snapshot, self._cap = environment, snapshot, cap
         self.observation = GymEnvironments._vector(environment.reset(seed=seed)[0])
-        self.total = np.zeros(environment.unwrapped.reward_dim)
+        self.total = np.zeros(objectives)
         self.steps = 0
         self.done = False
         self._rewards: list[NDArray[np.float64]] = []

@@ -51,8 +51,13 @@ def front_chart(run: Run) -> Chart:
     places = _places(run, problem)
     for count, (x, y) in enumerate(pairs):
         suffix = "" if count == 0 else str(count + 1)
-        layout[f"xaxis{suffix}"] = _axis(problem, x, _share(x, side), f"y{suffix}")
-        layout[f"yaxis{suffix}"] = _axis(problem, y, _share(side - y, side), f"x{suffix}")
+        across, down = _share(x, side), _share(side - y, side)
+        layout[f"xaxis{suffix}"] = {"domain": across, "anchor": f"y{suffix}"}
+        layout[f"yaxis{suffix}"] = {"domain": down, "anchor": f"x{suffix}"}
+        if y == side:  # only the outer panels have room for names
+            layout[f"xaxis{suffix}"]["title"] = {"text": escape(title_of(problem.objectives[x]))}
+        if x == 0:
+            layout[f"yaxis{suffix}"]["title"] = {"text": escape(title_of(problem.objectives[y]))}
         axes = {"xaxis": f"x{suffix}", "yaxis": f"y{suffix}"}
         target = problem.target()
         if target is not None:
@@ -65,11 +70,6 @@ def _share(place: int, of: int) -> list[float]:
     width = (1.0 - _GAP * (of - 1)) / of
     start = place * (width + _GAP)
     return [start, min(1.0, start + width)]
-
-
-def _axis(problem: Problem, objective: int, domain: list[float], anchor: str) -> Chart:
-    title = escape(title_of(problem.objectives[objective]))
-    return {"title": {"text": title}, "domain": domain, "anchor": anchor}
 
 
 def _target(points: Floats, name: str, axes: Mapping[str, str], legend: bool) -> Chart:

@@ -23,7 +23,7 @@ class Measure:
 
 MEASURES = (
     Measure("mean_regret", "mean regret", "lower"),
-    Measure("mean_scalarised", "mean scalarised return", "higher"),
+    Measure("mean_scalarised", "mean scalarised", "higher"),
     Measure("hypervolume", "hypervolume", "higher"),
     Measure("igd", "IGD", "lower"),
     Measure("sparsity", "sparsity", "lower"),
@@ -44,7 +44,12 @@ def present(names: Iterable[str]) -> list[Measure]:
 
 def compared(rows: Sequence[Mapping[str, Any]]) -> list[Measure]:
     """The main measures that at least one row of a comparison has."""
-    return present({name for row in rows for name in row["metrics"] if name in MAIN})
+    return present(
+        name
+        for row in rows
+        for name, metric in row["metrics"].items()
+        if name in MAIN and metric["mean"] is not None and math.isfinite(metric["mean"])
+    )
 
 
 def arranged(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:

@@ -52,10 +52,17 @@ def mixing(run: Run) -> Figure | None:
 
 
 def _chosen(entries: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The first, the last, and two between."""
+    """The first, the one from which on little changes, and two between."""
     if not entries:
         return []
-    places = np.unique(np.linspace(0, len(entries) - 1, 4).round().astype(int))
+    matrices = [np.array(entry["mixing"], dtype=float) for entry in entries]
+    moving = [
+        place
+        for place, matrix in enumerate(matrices)
+        if np.nanmax(np.abs(matrix - matrices[-1]), initial=0.0) > 0.05
+    ]
+    settled = min(moving[-1] + 1, len(entries) - 1) if moving else 0
+    places = np.unique(np.linspace(0, settled, 4).round().astype(int))
     return [entries[place] for place in places]
 
 

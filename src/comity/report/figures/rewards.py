@@ -70,10 +70,13 @@ def window(low: Floats, high: Floats, others: Sequence[Floats]) -> tuple[float, 
 
     Freshly mixed or trained models can be worse by orders of magnitude for a while.
     """
-    top = float(np.nanmax(np.concatenate([high, *others])))
-    floor = float(np.nanquantile(low, 0.1))
+    known = [line[np.isfinite(line)] for line in (low, high, *others)]
+    if not len(known[0]):
+        return -1.0, 1.0  # no client ever had a model that could be judged
+    top = max(float(line.max()) for line in known if len(line))
+    floor = float(np.quantile(known[0], 0.1))
     reach = top - 2.5 * (top - floor)
-    bottoms = [float(line[np.isfinite(line)].min()) for line in others if np.isfinite(line).any()]
+    bottoms = [float(line.min()) for line in known[2:] if len(line)]
     floor = min([floor, *(bottom for bottom in bottoms if bottom > reach)])
     margin = 0.06 * (top - floor) or 0.5
     return floor - margin, top + margin

@@ -105,7 +105,7 @@ def log_scale(axes: Axes, values: NDArray[np.float64]) -> None:
         axes.set_ylim(bottom=0)
     else:
         axes.set_yscale("log")
-        if values.max() < 100 * smallest:
+        if values.max(initial=0.0) < 100 * smallest:
             axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
         axes.set_ylim(bottom=0.7 * smallest)  # an error band that nears zero has no end here
     plain_numbers(axes.yaxis)

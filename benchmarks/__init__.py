@@ -1,0 +1,1 @@
+"""Speed and quality against peers and papers: prints tables, asserts nothing about time."""

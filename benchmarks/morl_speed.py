@@ -1,0 +1,198 @@
+"""Training n reinforcement learning clients: stable-baselines3, one by one, against one fleet.
+
+The same clients (preferences), the same deep Q-learning settings and the same number of environment
+steps each. Stable-baselines3 trains client after client on a mo-gymnasium environment that
+`LinearReward` scalarises with that client's preference; Comity trains all of them as one fleet:
+alone (no-communication, keep=last) and as a federation (fedpref at its defaults, which also pays
+for validation and mixing). Either side is one process with one thread, measured by its CPU time
+(user and system) from start to end, so the figures also hold on a busy machine.
+
+    python -m benchmarks.morl_speed [--steps N] [--problems NAME ...] [--clients N]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from math import ceil
+from types import ModuleType, SimpleNamespace
+from typing import Any, cast
+
+STEPS = {"deep-sea-treasure": 3000, "lunar-lander": 1000}
+PEER = "stable-baselines3"
+ROWS = {
+    PEER: None,
+    "Comity no-communication": {"algorithm": "no-communication", "keep": "last"},
+    "Comity fedpref": {"algorithm": "fedpref"},
+}
+NOTES = """
+[b]CPU s[/b]: user and system time of one process on one thread, start-up included. [b]ratio[/b]: \
+stable-baselines3's by the row's, both from this run.
+[b]CPU ms an update[/b]: by client and gradient step, start-up left out: the difference between \
+the run of the table and one of {short} steps. The environment steps between two updates count.
+Comity judges its final models on one test episode here (counted) and draws its report after that \
+(not counted: {drawing:.1f} CPU s a run); stable-baselines3 does neither.
+fedpref pays for validation out of its environment steps, so fewer are left for training.
+"""
+
+
+def train_stable_baselines(job: dict[str, Any]) -> dict[str, float]:
+    """Train one client after another."""
+    import mo_gymnasium
+    import numpy as np
+    import torch
+    from stable_baselines3 import DQN
+
+    torch.set_num_threads(1)
+    updates = 0
+    for client, preference in enumerate(job["preferences"]):
+        environment = mo_gymnasium.make(job["environment"])
+        scalar = mo_gymnasium.wrappers.LinearReward(environment, weight=np.array(preference))
+        settings = {"policy_kwargs": {"net_arch": job["hidden"]}, "device": "cpu", "seed": client}
+        model = DQN("MlpPolicy", scalar, **settings, **job["settings"])
+        model.learn(total_timesteps=job["steps"])
+        updates += model._n_updates
+    return {"updates": updates / len(job["preferences"]), "drawing": 0.0}
+
+
+def train_comity(job: dict[str, Any]) -> dict[str, float]:
+    """Train all clients as one fleet; drawing the report is timed apart."""
+    import comity
+
+    sys.modules["comity.report"] = cast(ModuleType, SimpleNamespace(write_report=lambda run: None))
+    with tempfile.TemporaryDirectory() as folder:
+        run = comity.run(job["problem"], out=f"{folder}/run", workers=1, **job["run"])
+        del sys.modules["comity.report"]
+        started = time.process_time()
+        from comity.report import write_report
+
+        write_report(run)
+        drawing = time.process_time() - started
+    trained = run.results["environment_steps"]["training"] / len(job["preferences"])
+    return {"updates": _updates(trained, run.configuration.learner_settings), "drawing": drawing}
+
+
+def _updates(steps: float, settings: dict[str, Any]) -> float:
+    """Gradient steps of a client that took some environment steps: a rollout, then updates."""
+    every, count = settings["train_freq"], settings["gradient_steps"]
+    rollouts = ceil(steps / every) - settings["learning_starts"] // every
+    return max(rollouts, 0) * (every if count == -1 else count)
+
+
+def measure(side: str, job: dict[str, Any]) -> tuple[float, dict[str, float]]:
+    """CPU seconds of a child process without drawing, and what it says."""
+    threads = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
+    process = subprocess.Popen(
+        [sys.executable, "-W", "ignore", "-m", "benchmarks.morl_speed", "--child", side],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env={**os.environ, **threads},
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write(json.dumps(job).encode())
+    process.stdin.close()
+    output = process.stdout.read().decode()
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise SystemExit(f"{side} failed")
+    said: dict[str, float] = json.loads(output.splitlines()[-1])
+    return usage.ru_utime + usage.ru_stime - said["drawing"], said
+
+
+def jobs(name: str, clients: int, steps: int) -> dict[str, dict[str, Any]]:
+    """One job a row: the same clients, settings and steps."""
+    from comity.configuration import configure
+
+    result: dict[str, dict[str, Any]] = {}
+    for row, changes in ROWS.items():
+        algorithm = (changes or {"algorithm": "no-communication"})["algorithm"]
+        default = configure({"problem": name, "algorithm": algorithm}).learner_settings
+        local = min(default["local_steps"], steps)
+        run = {
+            "clients": clients,
+            "test_episodes": 1,
+            "dqn": {"local_steps": local, "total_steps": steps},
+            **(changes or {}),
+        }
+        chosen = configure({"problem": name, **run})
+        settings = dict(chosen.learner_settings)
+        for own in ("local_steps", "total_steps", "average_targets"):
+            del settings[own]
+        settings["exploration_final_eps"] = settings.pop("exploration_final")
+        problem = chosen.get_problem()
+        result[row] = {
+            "problem": name,
+            "environment": problem.environment().spec.id,
+            "hidden": list(problem.hidden),
+            "preferences": chosen.get_preferences().tolist(),
+            "steps": steps,
+            "settings": settings,
+            "run": run,
+        }
+    return result
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--problems", nargs="+", default=list(STEPS), metavar="NAME")
+    parser.add_argument("--steps", type=int, help="environment steps a client")
+    parser.add_argument("--clients", type=int, default=20)
+    parser.add_argument("--child", help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.child:
+        train = train_stable_baselines if arguments.child == PEER else train_comity
+        print(json.dumps(train(json.load(sys.stdin))))
+        return
+
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console()
+    console.width = max(console.width, 108)
+    table = Table(title=f"{arguments.clients} DQN clients (256-256), one thread")
+    for heading in ("problem", "side"):
+        table.add_column(heading)
+    numbers = ("steps", "CPU s", "a client, 1000 steps", "ratio", "CPU ms an update", "ratio")
+    for heading in numbers:
+        table.add_column(heading, justify="right")
+    drawing, shorts = [], []
+    for name in arguments.problems:
+        steps = arguments.steps or STEPS.get(name, 2000)
+        full = jobs(name, arguments.clients, steps)
+        starts = full[PEER]["settings"]["learning_starts"]
+        shorts.append(starts if 0 < starts < steps else max(steps // 4, 1))
+        less = jobs(name, arguments.clients, shorts[-1])
+        seconds: dict[str, float] = {}
+        update: dict[str, float] = {}
+        for row in ROWS:
+            with console.status(f"{name}: {row}"):
+                seconds[row], said = measure(row, full[row])
+                drawing.append(said["drawing"])
+                if row != "Comity fedpref":  # its lengths differ by more than updates
+                    short, said_less = measure(row, less[row])
+                    updates = (said["updates"] - said_less["updates"]) * arguments.clients
+                    update[row] = 1000 * (seconds[row] - short) / updates
+            table.add_row(
+                name,
+                row,
+                str(steps),
+                f"{seconds[row]:.1f}",
+                f"{1000 * seconds[row] / arguments.clients / steps:.3f}",
+                f"{seconds[PEER] / seconds[row]:.1f}x",
+                f"{update[row]:.2f}" if row in update else "",
+                f"{update[PEER] / update[row]:.1f}x" if row in update else "",
+            )
+        table.add_section()
+    console.print(table)
+    console.print(NOTES.format(short=" and ".join(map(str, shorts)), drawing=max(drawing)))
+
+
+if __name__ == "__main__":
+    main()

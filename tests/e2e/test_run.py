@@ -1,0 +1,127 @@
+"""The main job through the command line."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+import torch
+
+import comity as library
+from tests.e2e.conftest import TINY
+
+
+@pytest.fixture
+def finished(comity):
+    done = comity("run", "deep-sea-treasure", *TINY, "--json", "--out", "run")
+    return comity, json.loads(done.stdout)
+
+
+def test_json_has_every_field_and_the_directory_every_file(finished):
+    comity, result = finished
+    assert set(result) >= {
+        *("problem", "algorithm", "seed", "clients", "rounds", "preferences", "metrics"),
+        *("per_client", "communication", "seconds", "run", "reference_point", "episodes"),
+    }
+    assert set(result["metrics"]) >= {
+        *("mean_scalarised", "hypervolume", "sparsity", "igd", "cardinality"),
+        *("expected_utility", "mean_regret"),
+    }
+    assert [row["client"] for row in result["per_client"]] == [0, 1, 2, 3]
+    for row in result["per_client"]:
+        assert set(row["objectives"]) == {"treasure", "time"}
+        value = row["preference"] @ np.array([row["objectives"][k] for k in ("treasure", "time")])
+        assert row["scalarised"] == pytest.approx(value)
+    # four rounds, four clients, the network's float32 numbers and one statistic each
+    model = 4 * (2 * 256 + 256 + 256 * 256 + 256 + 256 * 4 + 4)
+    assert result["communication"]["bytes_up"] == 4 * 4 * (model + 8)
+    assert result["communication"]["bytes_down"] == 4 * 4 * model
+    names = {path.name for path in (comity.home / "run").iterdir()}
+    assert names >= {
+        *("config.toml", "history.jsonl", "checkpoint.safetensors", "models", "results.json"),
+        *("timing.json", "report.html", "front.png", "mixing.png", "clusters.png", "rewards.png"),
+    }
+    stored = json.loads((comity.home / "run" / "results.json").read_text())
+    assert "seconds" not in stored
+    assert {**stored, "seconds": result["seconds"], "run": "run"} == result
+
+
+def test_the_model_of_a_client_is_what_was_judged(finished):
+    """Played greedily in the real environment, a saved model earns what the results say."""
+    comity, result = finished
+    run = library.open(comity.home / "run")
+    environment = run.configuration.get_problem().environment()
+    for row in result["per_client"]:
+        model = run.model(row["client"])
+        observation, _ = environment.reset(seed=0)
+        total, done = np.zeros(2), False
+        while not done:
+            with torch.no_grad():
+                action = int(model(torch.tensor(observation, dtype=torch.float32)).argmax())
+            observation, reward, terminated, truncated, _ = environment.step(action)
+            total += reward
+            done = terminated or truncated
+        np.testing.assert_allclose(total, list(row["objectives"].values()), atol=1e-4)
+
+
+def test_its_configuration_run_again_gives_the_same_bytes(finished):
+    comity, _ = finished
+    comity("run", "--config", "run/config.toml", "--out", "again", "--workers", 2)
+    for file in ("results.json", "history.jsonl", "config.toml", "models/client-3.safetensors"):
+        first = (comity.home / "run" / file).read_bytes()
+        assert (comity.home / "again" / file).read_bytes() == first
+
+
+def test_tables_are_printed_and_the_report_is_drawn_again(finished):
+    comity, result = finished
+    (comity.home / "run" / "report.html").unlink()
+    done = comity("report", "run")
+    assert "mean regret" in done.stdout
+    assert (comity.home / "run" / "report.html").is_file()
+    again = json.loads(comity("report", "run", "--json").stdout)
+    assert again == result
+
+
+def test_fine_tuning_adds_or_replaces(comity):
+    plain = json.loads(comity("run", "deep-sea-treasure", *TINY, "--json").stdout)
+    replaced = json.loads(
+        comity("run", "deep-sea-treasure", *TINY, "--json", "--fine-tune", "replace-last").stdout
+    )
+    extra = json.loads(
+        comity("run", "deep-sea-treasure", *TINY, "--json", "--fine-tune", "extra:2").stdout
+    )
+    model = plain["communication"]["bytes_down"] // 16
+    assert (
+        replaced["communication"]["bytes_down"] == plain["communication"]["bytes_down"] - 4 * model
+    )
+    steps = [r["environment_steps"]["training"] for r in (plain, replaced, extra)]
+    assert steps[1] == pytest.approx(steps[0], abs=4 * 16)
+    assert steps[2] >= steps[0] + 4 * 2 * 64 * 0.7
+    runs = sorted(path.name for path in (comity.home / "runs").iterdir())
+    assert runs == [
+        "deep-sea-treasure-fedpref+ft-seed1",
+        "deep-sea-treasure-fedpref+ft-seed1-2",
+        "deep-sea-treasure-fedpref-seed1",
+    ]
+
+
+def test_a_problem_of_ones_own_in_a_module(comity):
+    (comity.home / "mine.py").write_text(
+        "from dataclasses import replace\n"
+        "from comity.problems import find\n"
+        "problem = replace(find('deep-sea-treasure'), name='mine', hidden=(8,))\n"
+    )
+    result = json.loads(comity("run", "mine:problem", *TINY, "--json", "--out", "r").stdout)
+    assert result["problem"] == "mine:problem"
+    comity("report", "r")
+
+
+def test_lists_show_what_is_registered(comity):
+    for what, word in (
+        ("problems", "minecart-deterministic"),
+        ("algorithms", "minimum_similarity"),
+        ("preferences", "equidistant"),
+    ):
+        assert word in comity("list", what).stdout
+        assert word in comity("list", what, "--json").stdout

@@ -1,0 +1,140 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from comity.problems import find, problems
+from comity.problems.environments import (
+    GymEnvironments,
+    TableEnvironments,
+    environments,
+    idle_returns,
+)
+
+NAMES = ["deep-sea-treasure", "deep-sea-treasure-concave", "minecart-deterministic", "lunar-lander"]
+
+
+def follow(actions):
+    """A policy that plays given actions, the same for every client and episode."""
+    left = iter(actions)
+
+    def policy(observations):
+        return np.full(observations.shape[:2], next(left, actions[-1]))
+
+    return policy
+
+
+def play(env, rows, actions):
+    """Rewards, ends and observations of some steps."""
+    out = []
+    for action in actions:
+        step = env.step(rows, np.full(len(rows), action))
+        out.append((step.reward, step.terminated, step.truncated, env.observe(rows)))
+    return out
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_problem_is_what_its_environment_says(name):
+    problem = find(name)
+    env = problem.environment()
+    assert len(problem.objectives) == env.unwrapped.reward_dim == len(problem.reference_point)
+    outputs = problem.model()[-1].out_features
+    assert outputs == env.action_space.n
+    front = problem.front()
+    if front is not None:
+        assert (front > problem.reference_point).all()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_same_seed_gives_the_same_steps_also_after_other_episodes(name):
+    actions = np.random.default_rng(0).integers(0, 4, size=300).tolist()
+    runs = []
+    for _ in range(2):
+        env = environments(find(name), (3, 8), seed=5)
+        runs.append(play(env, np.array([0, 1]), actions))
+    for one, other in zip(*runs, strict=True):
+        for a, b in zip(one, other, strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("name", ["minecart-deterministic", "lunar-lander", "deep-sea-treasure"])
+def test_a_running_episode_is_restored(name):
+    rows = np.array([0, 1])
+    actions = np.random.default_rng(1).integers(0, 4, size=150).tolist()
+    env = environments(find(name), (3, 8), seed=5)
+    play(env, rows, actions)
+    other = environments(find(name), (3, 8), seed=5)
+    other.load({key: value.copy() for key, value in env.state().items()})
+    for one, two in zip(play(env, rows, actions), play(other, rows, actions), strict=True):
+        for a, b in zip(one, two, strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("name", ["deep-sea-treasure", "deep-sea-treasure-concave"])
+def test_the_table_is_the_environment(name):
+    """Random walks through table and simulator give the same rewards, ends and positions."""
+    problem = find(name)
+    table = TableEnvironments(problem, 1)
+    plain = GymEnvironments(replace(problem, place=None), (0,), seed=1)
+    rows = np.array([0])
+    assert table.features is not None
+    for action in np.random.default_rng(2).choice([0, 1, 1, 2, 3, 3], size=2000).tolist():
+        one, two = table.step(rows, np.array([action])), plain.step(rows, np.array([action]))
+        np.testing.assert_allclose(one.reward, two.reward, atol=1e-6)
+        assert (one.terminated, one.truncated) == (two.terminated, two.truncated)
+        np.testing.assert_array_equal(table.features[table.observe(rows)], plain.observe(rows))
+
+
+def test_optimum_is_the_best_of_the_front():
+    problem = find("deep-sea-treasure")
+    weights = np.array([[0.5, 0.5], [0.3, 0.7], [1.0, 0.0], [0.0, 1.0]])
+    np.testing.assert_allclose(problem.optimum(weights), [3.6, 0.36, 23.7, -1.0], atol=0.2)
+    assert problem.optimum(np.array([[0.3, 0.7]]))[0] == pytest.approx(0.3 * 8.2 - 0.7 * 3)
+
+
+def test_known_fronts_have_the_published_size():
+    assert len(find("deep-sea-treasure").front()) == 10
+    assert len(find("deep-sea-treasure-concave").front()) == 10
+    assert len(find("minecart-deterministic").front()) == 10
+    assert find("lunar-lander").front() is None
+
+
+def test_doing_nothing_is_judged_not_assumed():
+    for name, wanted in (
+        ("deep-sea-treasure", [0, -100]),
+        ("minecart-deterministic", [0, 0, -20]),
+    ):
+        found = idle_returns(find(name), (0, 1), seed=1, episodes=1)
+        np.testing.assert_allclose(found, [wanted, wanted], atol=1e-4)
+    landed = idle_returns(find("lunar-lander"), (0, 1), seed=1, episodes=3)
+    assert (landed[:, 0] == -100).all(), "falling freely ends in a crash"
+    assert (landed[:, 2:] == 0).all()
+    assert landed[0, 1] != landed[1, 1], "clients have test episodes of their own"
+
+
+def test_a_loop_is_noticed_and_its_steps_are_not_taken():
+    for name in ("deep-sea-treasure", "minecart-deterministic"):
+        problem = find(name)
+        env = environments(problem, (0,), seed=1)
+        idle = follow([problem.idle_action])
+        value, steps = env.judge(np.array([0]), idle, 1, "validation")
+        assert steps[0] == 1, "the first step comes back to where it began"
+        assert value[0, -1] == pytest.approx(-100 if "treasure" in name else -20, abs=1e-4)
+
+
+def test_an_episode_without_a_loop_is_played_to_its_end():
+    """Down at once: the first treasure. To the right and down: the second."""
+    problem = replace(find("deep-sea-treasure"), place=None)
+    env = environments(problem, (0,), seed=1)
+    value, steps = env.judge(np.array([0]), follow([1]), 1, "validation")
+    np.testing.assert_allclose(value, [[0.7, -1]], atol=1e-6)
+    assert steps[0] == 1
+    value, steps = env.judge(np.array([0]), follow([3, 1, 1]), 1, "validation")
+    np.testing.assert_allclose(value, [[8.2, -3]], atol=1e-6)
+    assert steps[0] == 3
+
+
+def test_all_problems_are_registered():
+    assert set(NAMES) <= set(problems())

@@ -1,0 +1,73 @@
+"""Every snippet of README and docs runs."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import sys
+from pathlib import Path
+
+import pytest
+
+from comity.algorithms import algorithms
+from comity.cli import main
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.DOTALL | re.MULTILINE)
+
+SHORT = {
+    "run": ["--rounds", "2", "--set", "dqn.local_steps=32"],
+    "compare": ["--rounds", "2", "--clients", "3", "--set", "dqn.local_steps=32", "--seeds", "1"],
+    "reproduce": ["--set", "rounds=2", "--set", "clients=3", "--set", "dqn.local_steps=32"],
+}
+"""Appended to commands, so that a page may show the real thing."""
+
+
+def blocks(language: str) -> list[object]:
+    return [
+        pytest.param(text, id=f"{page.stem}-{number}")
+        for page in PAGES
+        for number, (found, text) in enumerate(BLOCK.findall(page.read_text()))
+        if found == language
+    ]
+
+
+@pytest.mark.parametrize("text", blocks("python"))
+def test_python(text, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    exec(compile(text, "snippet", "exec"), {"__name__": "snippet"})
+
+
+@pytest.mark.parametrize("text", blocks("sh"))
+def test_shell(text, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for line in text.splitlines():
+        words = shlex.split(line, comments=True)
+        if words[0] == "make":
+            assert re.search(rf"^{words[1]}:", (ROOT / "Makefile").read_text(), re.MULTILINE)
+            continue
+        assert words[0] == "comity"
+        clients = [] if "--clients" in words else ["--clients", "3"]
+        more = SHORT.get(words[1], []) + (clients if words[1] == "run" else [])
+        if words[1] == "reproduce" and "--algorithms" not in words:
+            more = [*more, "--algorithms", "fedavg", "--seeds", "1"]
+        if "--config" in words:
+            more = []
+        monkeypatch.setattr(sys, "argv", [*words, *more])
+        with pytest.raises(SystemExit) as exit:
+            main()
+        assert exit.value.code == 0, line
+
+
+def test_links_lead_somewhere():
+    for page in PAGES:
+        for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
+            assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+def test_the_algorithms_page_knows_every_algorithm():
+    page = (ROOT / "docs" / "algorithms.md").read_text()
+    for name, cls in algorithms().items():
+        if cls.__module__.startswith("comity."):
+            assert f"`{name}`" in page
