@@ -27,10 +27,6 @@ from math import ceil
 from pathlib import Path
 from typing import Any
 
-THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
-if "--child" in sys.argv:  # must be known before numpy and torch are loaded
-    os.environ.update(dict.fromkeys(THREADS, "1"))
-
 import numpy as np
 import torch
 
@@ -39,6 +35,7 @@ from comity.algorithms.fedpref import FedPref
 from comity.fleet import Fleet, Matrix
 from comity.mixing import spectral_bipartition
 
+THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 SHAPES = {
     "0.weight": (256, 2),
     "0.bias": (256,),
@@ -64,7 +61,7 @@ def federation(clients: int, shapes: dict[str, tuple[int, ...]]) -> Round:
     sent, start = {}, {}
     for name, shape in shapes.items():
         first = torch.randn(1, *shape, generator=generator) / 16
-        ways = torch.randn(2, *shape, generator=generator) / 100
+        ways = torch.randn(2, *shape, generator=generator) / 50
         models = torch.empty(clients, *shape)
         for client, model in enumerate(models):
             torch.randn(shape, generator=generator, out=model)
@@ -183,6 +180,7 @@ def measure(clients: int, samples: int) -> dict[str, Any]:
     output = subprocess.run(
         [*command, "--clients", str(clients), "--pairs", str(samples)],
         stdout=subprocess.PIPE,
+        env={**os.environ, **dict.fromkeys(THREADS, "1")},
         check=True,
     ).stdout
     found: dict[str, Any] = json.loads(output.splitlines()[-1])
@@ -209,7 +207,7 @@ def main() -> None:
     numbers = ("choose, CPU s", "mix, CPU s", "together", "loop, CPU s", "ratio", "peak memory")
     for heading in numbers:
         table.add_column(heading, justify="right")
-    table.add_column("split")
+    table.add_column("split", no_wrap=True)
     distances = []
     for clients in arguments.clients:
         with console.status(f"{clients} clients"):
@@ -219,13 +217,13 @@ def main() -> None:
             distances.append(f"{clients} clients {found['distance']:.1e}")
         table.add_row(
             f"{clients:,}",
-            f"{found['choose']:.3g}",
-            f"{found['mix']:.3g}",
-            f"{together:.3g}",
-            f"{'' if clients <= FULL else '~'}{found['loop']:,.3g}",
+            f"{found['choose']:.3f}",
+            f"{found['mix']:.3f}",
+            f"{together:.3f}",
+            f"{'' if clients <= FULL else '~'}{found['loop']:,.{1 if found['loop'] < 100 else 0}f}",
             f"{found['loop'] / together:,.0f}x",
             f"{found['memory']:.2f} x {found['models'] / 1e6:,.0f} MB",
-            " + ".join(map(str, found["clusters"])) + (" (as drawn)" if found["found"] else ""),
+            " + ".join(map(str, found["clusters"])) + ("" if found["found"] else " (not as drawn)"),
         )
     console.print(table)
     console.print(NOTES.format(pairs=arguments.pairs, full=FULL))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import subprocess
 import sys
 from pathlib import Path
 
@@ -58,6 +59,15 @@ def test_shell(text, tmp_path, monkeypatch):
         with pytest.raises(SystemExit) as exit:
             main()
         assert exit.value.code == 0, line
+
+
+@pytest.mark.parametrize("script", sorted((ROOT / "examples").glob("*.py")), ids=lambda p: p.stem)
+def test_examples(script, tmp_path):
+    done = subprocess.run(
+        [sys.executable, script], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / done.stdout.split("pictures: ")[1].strip()).is_file()
 
 
 def test_links_lead_somewhere():

@@ -388,10 +388,10 @@ def _show_comparison(comparison: Comparison, as_json: bool) -> None:
     if as_json:
         _print_json({**comparison.results, "run": str(comparison.path)})
         return
-    from comity.report.tables import comparison_table
+    from comity.report.tables import comparison_tables
 
     _print_tables(
-        comparison_table(comparison.results),
+        *comparison_tables(comparison.results),
         footer=f"Report: {comparison.path / 'report.html'}",
     )
 

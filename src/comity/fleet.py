@@ -21,7 +21,8 @@ from torch.func import functional_call, vmap
 Tree = dict[str, Tensor]
 Matrix = NDArray[np.float64]
 
-_BLOCK = 1024  # rows that the blockwise products hold at once
+_ROWS = 8  # whole rows that are held at once
+_BLOCK, _COLUMNS = 256, 4096  # rows and columns of one matrix product
 _TINY = 1e-12
 
 
@@ -132,9 +133,8 @@ class Fleet:
         """Euclidean distance of each row from ``other`` (one row, or as many)."""
         squares = np.zeros(self.size)
         for name in self.tensors:
-            for lo, block in self._moved(name, other):
-                norms = torch.linalg.vector_norm(block, dim=1).double()
-                squares[lo : lo + len(block)] += norms.square().numpy()
+            for rows, block in self._moved(name, other):
+                squares[rows] += torch.linalg.vector_norm(block, dim=1).double().square().numpy()
         return np.sqrt(squares)
 
     def gram(self, start: Fleet | None = None) -> dict[str, Matrix]:
@@ -157,74 +157,74 @@ class Fleet:
         has cosine 0 to everybody; a tensor in which nobody moved is left out; the diagonal is 1.
         """
         total = np.zeros((self.size, self.size))
-
-        def unit(block: Tensor) -> Tensor:
-            block = _keep_largest(block, top_r)
-            norms: Tensor = torch.linalg.vector_norm(block, dim=1, keepdim=True)
-            return block / norms.clamp(min=_TINY)
-
-        live = sum(self._add_products(name, start, total, unit) for name in self.tensors)
+        live = 0
+        for name in self.tensors:
+            least, norms = self._largest(name, start, top_r)
+            if norms.any():
+                live += 1
+                self._add_products(name, start, total, least, norms.clamp(min=_TINY))
         total /= max(live, 1)
         np.clip(total, -1.0, 1.0, out=total)
         np.fill_diagonal(total, 1.0)
         return total
 
-    def _moved(
-        self, name: str, start: Fleet | None, first: int = 0
-    ) -> Iterator[tuple[int, Tensor]]:
-        """One tensor of all rows from ``first`` on, measured from ``start``, in blocks of rows."""
-        flat = self.tensors[name].reshape(self.size, -1)
-        base = None if start is None else start[name].reshape(len(start), -1)
-        for lo in range(first, self.size, _BLOCK):
-            block = flat[lo : lo + _BLOCK]
+    def _moved(self, name: str, start: Fleet | None) -> Iterator[tuple[slice, Tensor]]:
+        """One tensor of all models, measured from ``start``, a few rows at a time."""
+        flat, base = self._flat(name), None if start is None else start._flat(name)
+        for lo in range(0, self.size, _ROWS):
+            rows = slice(lo, lo + _ROWS)
+            block = flat[rows]
             if base is not None:
-                block = block - (base if len(base) == 1 else base[lo : lo + _BLOCK])
-            yield lo, block
+                block = block - (base if len(base) == 1 else base[rows])
+            yield rows, block
+
+    def _flat(self, name: str) -> Tensor:
+        return self.tensors[name].reshape(self.size, -1)
+
+    def _largest(self, name: str, start: Fleet | None, top_r: float) -> tuple[Tensor, Tensor]:
+        """The least magnitude among each row's top-R entries, and the norm of those entries."""
+        width = self.tensors[name][0].numel()
+        dropped = width - ceil(top_r * width - 1e-9)
+        least, norms = torch.zeros(self.size, 1), torch.zeros(self.size, 1)
+        for rows, block in self._moved(name, start):
+            if dropped > 0:
+                magnitude = block.abs()
+                magnitude.numpy().partition(dropped, axis=1)
+                least[rows] = magnitude[:, dropped, None]
+                block = block.masked_fill(block.abs() < least[rows], 0.0)
+            norms[rows] = torch.linalg.vector_norm(block, dim=1, keepdim=True)
+        return least, norms
 
     def _add_products(
         self,
         name: str,
         start: Fleet | None,
         total: Matrix,
-        prepare: Callable[[Tensor], Tensor] = lambda block: block,
-    ) -> bool:
-        """Add X Xᵀ for one tensor to ``total``, X = prepared rows; False where X is zero.
+        least: Tensor | None = None,
+        norms: Tensor | None = None,
+    ) -> None:
+        """Add X Xᵀ for one tensor to ``total``: float32 products, summed in float64.
 
-        Only blocks of rows are ever held, and only blocks on and above the diagonal computed:
-        preparing a block again costs less than keeping a second copy of all models.
+        X has the entries of at least a row's ``least`` magnitude, divided by the row's norm. Only
+        some columns of it are ever held, and only blocks on and above the diagonal computed.
         """
-        live = False
-        for lo, block in self._moved(name, start):
-            left = prepare(block)
-            live = live or bool(left.any())
-            for low, other in self._moved(name, start, first=lo):
-                right = left if low == lo else prepare(other)
-                product = _product(left, right)
-                total[lo : lo + _BLOCK, low : low + _BLOCK] += product
-                if low != lo:
-                    total[low : low + _BLOCK, lo : lo + _BLOCK] += product.T
-        return live
-
-
-def _keep_largest(block: Tensor, top_r: float) -> Tensor:
-    """All but the top-R entries of largest magnitude of each row set to zero."""
-    width = block.shape[1]
-    dropped = width - ceil(top_r * width - 1e-9)
-    if dropped <= 0:
-        return block
-    kept = np.array(block.numpy())
-    for row in kept:
-        magnitude = np.abs(row)
-        row[magnitude < np.partition(magnitude, dropped)[dropped]] = 0.0
-    return torch.from_numpy(kept)
-
-
-def _product(left: Tensor, right: Tensor, columns: int = 8192) -> Matrix:
-    """left @ rightᵀ: float32 products over blocks of columns, summed in float64."""
-    total = np.zeros((len(left), len(right)))
-    for at in range(0, left.shape[1], columns):
-        total += (left[:, at : at + columns] @ right[:, at : at + columns].T).numpy()
-    return total
+        flat, base = self._flat(name), None if start is None else start._flat(name)
+        for at in range(0, flat.shape[1], _COLUMNS):
+            columns = slice(at, at + _COLUMNS)
+            block = (
+                flat[:, columns].clone() if base is None else flat[:, columns] - base[:, columns]
+            )
+            if least is not None:
+                block.masked_fill_(block.abs() < least, 0.0)
+            if norms is not None:
+                block /= norms
+            for lo in range(0, self.size, _BLOCK):
+                for low in range(lo, self.size, _BLOCK):
+                    rows, others = slice(lo, lo + _BLOCK), slice(low, low + _BLOCK)
+                    product = (block[rows] @ block[others].T).numpy()
+                    total[rows, others] += product
+                    if low != lo:
+                        total[others, rows] += product.T
 
 
 # -- running all models of a fleet at once -------------------------------------------------

@@ -54,9 +54,11 @@ class Mixing:
 def row_normalised(weights: Matrix) -> Matrix:
     """Divide each row by its sum; a row without weight becomes the identity."""
     weights = np.array(weights, dtype=np.float64)
-    empty = weights.sum(axis=1) <= 0
-    weights[empty] = np.eye(*weights.shape)[empty]
-    return np.asarray(weights / weights.sum(axis=1, keepdims=True))
+    empty = np.flatnonzero(weights.sum(axis=1) <= 0)
+    weights[empty] = 0.0
+    weights[empty, empty] = 1.0
+    weights /= weights.sum(axis=1, keepdims=True)
+    return weights
 
 
 def cosine(gram: Matrix) -> Matrix:
@@ -98,12 +100,13 @@ def spectral_bipartition(similarity: Matrix) -> tuple[list[int], list[int]] | No
         return None
     if n == 2:
         return [0], [1]
-    affinity = (1.0 + similarity) / 2
-    affinity = (affinity + affinity.T) / 2
-    np.fill_diagonal(affinity, 0.0)
-    off_diagonal = similarity[~np.eye(n, dtype=bool)]
+    off_diagonal = similarity.ravel()[1:].reshape(n - 1, n + 1)[:, :-1]
     if np.ptp(off_diagonal) < 1e-6:
         return None
+    affinity = similarity + similarity.T
+    affinity += 2.0
+    affinity /= 4.0
+    np.fill_diagonal(affinity, 0.0)
     degree = affinity.sum(axis=1)
     if (degree <= 0).any():  # opposed to everybody: alone on one side
         alone = int(np.argmin(degree))

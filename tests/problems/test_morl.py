@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from comity.errors import UserError
 from comity.problems import find, problems
 from comity.problems.environments import (
     GymEnvironments,
@@ -134,6 +135,25 @@ def test_an_episode_without_a_loop_is_played_to_its_end():
     value, steps = env.judge(np.array([0]), follow([3, 1, 1]), 1, "validation")
     np.testing.assert_allclose(value, [[8.2, -3]], atol=1e-6)
     assert steps[0] == 3
+
+
+def test_a_stored_reference_set_is_what_igd_measures_from(tmp_path):
+    file = tmp_path / "set.csv"
+    file.write_text("8.2,-3\n0.7,-1\n")
+    unknown = replace(find("deep-sea-treasure"), known_front=None, reference_set=file)
+    np.testing.assert_allclose(unknown.target(), [[8.2, -3], [0.7, -1]])
+    assert unknown.optimum(np.array([[0.5, 0.5]])) is None
+    np.testing.assert_array_equal(
+        find("deep-sea-treasure").target(), find("deep-sea-treasure").front()
+    )
+    assert find("lunar-lander").target() is None
+
+
+def test_an_environment_without_a_time_limit_is_refused():
+    endless = find("lunar-lander").environment().unwrapped
+    endless.spec = None
+    with pytest.raises(UserError, match="no time limit"):
+        environments(replace(find("lunar-lander"), environment=lambda: endless), (0,), seed=1)
 
 
 def test_all_problems_are_registered():

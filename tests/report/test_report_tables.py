@@ -12,7 +12,7 @@ from rich.table import Table
 from comity.report.measures import number, spread
 from comity.report.tables import (
     clients_table,
-    comparison_table,
+    comparison_tables,
     reproduction_table,
     run_table,
 )
@@ -24,8 +24,8 @@ def rows_of(table: Table) -> list[list[str]]:
     return [list(row) for row in zip(*columns, strict=True)]
 
 
-def printed(table: Table) -> str:
-    console = Console(width=200, file=io.StringIO())
+def printed(table: Table, width: int = 200) -> str:
+    console = Console(width=width, file=io.StringIO())
     console.print(table)
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue()
@@ -114,13 +114,11 @@ def test_the_best_of_each_distribution_is_marked() -> None:
         row("b", "x", mean_regret=1.0, hypervolume=9.0),
         row("b", "y", mean_regret=6.0, hypervolume=11.0),
     )
-    assert rows_of(comparison_table(comparison)) == [
-        ["x", "a", "2 ± 0.5", "10 ± 0.5 ★"],
-        ["x", "b", "1 ± 0.5 ★", "9 ± 0.5"],
-        ["y", "a", "5 ± 0.5 ★", "10 ± 0.5"],
-        ["y", "b", "6 ± 0.5", "11 ± 0.5 ★"],
-    ]
-    text = printed(comparison_table(comparison))
+    x, y = comparison_tables(comparison)
+    assert rows_of(x) == [["a", "2 ± 0.5", "10 ± 0.5 ★"], ["b", "1 ± 0.5 ★", "9 ± 0.5"]]
+    assert rows_of(y) == [["a", "5 ± 0.5 ★", "10 ± 0.5"], ["b", "6 ± 0.5", "11 ± 0.5 ★"]]
+    text = printed(y)
+    assert "y preferences" in text
     assert "(−1, −101)" in text
     assert "3 seeds" in text
 
@@ -130,7 +128,8 @@ def test_a_single_point_is_not_praised_for_having_no_gaps() -> None:
         row("one-point", "x", sparsity=0.0, cardinality=1.0),
         row("many", "x", sparsity=3.0, cardinality=6.0),
     )
-    cells = {line[1]: line[2] for line in rows_of(comparison_table(comparison))}
+    (table,) = comparison_tables(comparison)
+    cells = {line[0]: line[1] for line in rows_of(table)}
     assert cells == {"one-point": "0 ± 0.5", "many": "3 ± 0.5 ★"}
 
 
@@ -138,14 +137,30 @@ def test_missing_measures_leave_a_dash_and_unknown_ones_no_column() -> None:
     comparison = compared(
         row("a", "x", hypervolume=1.0, expected_utility=3.0), row("b", "x", igd=2.0)
     )
-    table = comparison_table(comparison)
-    assert [str(column.header) for column in table.columns][2:] == ["hypervolume ↑", "IGD ↓"]
-    assert rows_of(table)[1] == ["x", "b", "–", "2 ± 0.5 ★"]
+    (table,) = comparison_tables(comparison)
+    assert [str(column.header) for column in table.columns][1:] == ["hyper- volume ↑", "IGD ↓"]
+    assert rows_of(table)[1] == ["b", "–", "2 ± 0.5 ★"]
+
+
+def test_all_columns_fit_on_a_narrow_terminal() -> None:
+    measures = {
+        "mean_regret": 0.2312,
+        "mean_scalarised": -17.625,
+        "hypervolume": 2283.4,
+        "igd": 0.9459,
+        "sparsity": 139.35,
+        "cardinality": 6.6,
+    }
+    (table,) = comparison_tables(compared(row("no-communication", "x", **measures)))
+    text = printed(table, width=80)
+    assert "…" not in text
+    for word in ("no-communication", "0.2312", "2,283", "139.4", "6.6", "nality"):
+        assert word in text
 
 
 def test_settings_in_a_label_are_not_read_as_markup() -> None:
     comparison = compared(row("fedpref[clustering=false]", "x", hypervolume=1.0))
-    assert "fedpref[clustering=false]" in printed(comparison_table(comparison))
+    assert "fedpref[clustering=false]" in printed(comparison_tables(comparison)[0])
 
 
 def test_printed_values_stand_beside_ours() -> None:

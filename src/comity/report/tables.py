@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
@@ -18,6 +19,13 @@ from comity.report.measures import (
     spread,
     vector,
 )
+
+# so that all columns fit on a terminal of 80 characters
+_NARROW = {
+    "hypervolume": "hyper- volume",
+    "cardinality": "cardi- nality",
+    "mean_scalarised": "return",
+}
 
 
 def run_table(results: Mapping[str, Any]) -> Table:
@@ -81,22 +89,33 @@ def regret_of(client: Mapping[str, Any]) -> float | None:
     return round(float(client["optimum"] - client["scalarised"]), 5)
 
 
-def comparison_table(comparison: Mapping[str, Any]) -> Table:
-    """One row an algorithm and preference distribution: mean ± std over seeds."""
+def comparison_tables(comparison: Mapping[str, Any]) -> list[Table]:
+    """One table a preference distribution, one row an algorithm: mean ± std over seeds."""
     rows = arranged(comparison["rows"])
     measures = compared(rows)
-    table = _table(f"Algorithms on {comparison['problem']}", comparison_caption(comparison))
-    table.add_column("preferences")
-    table.add_column("algorithm", overflow="fold")
-    for measure in measures:
-        table.add_column(Text(measure.label + measure.arrow), justify="right")
     marks = {measure.name: best(rows, measure) for measure in measures}
+    tables: dict[str, Table] = {}
     for place, row in enumerate(rows):
+        kind = row["preferences"]
+        if kind not in tables:
+            tables[kind] = _comparison_heading(comparison, kind, measures)
         cells = [_cell(row, measure, marks[measure.name][place]) for measure in measures]
-        following = rows[place + 1 : place + 2]
-        closing = bool(following) and following[0]["preferences"] != row["preferences"]
         # a label like fedpref[top_r=1] must not be read as markup
-        table.add_row(Text(row["preferences"]), Text(row["algorithm"]), *cells, end_section=closing)
+        tables[kind].add_row(Text(row["algorithm"]), *cells)
+    return list(tables.values())
+
+
+def _comparison_heading(
+    comparison: Mapping[str, Any], kind: str, measures: Sequence[Measure]
+) -> Table:
+    caption = comparison_caption(comparison)
+    table = _table(f"{comparison['problem']}, {kind} preferences", caption)
+    table.add_column("algorithm", no_wrap=True)
+    for measure in measures:
+        heading = _NARROW.get(measure.name, measure.label)
+        table.add_column(
+            Text(heading + measure.arrow), justify="right", overflow="fold", min_width=6
+        )
     return table
 
 
@@ -141,4 +160,7 @@ def _table(title: str, caption: str | None) -> Table:
         title_justify="left",
         caption_justify="left",
         header_style="bold",
+        box=SIMPLE_HEAD,
+        padding=(0, 1, 0, 0),
+        pad_edge=False,
     )
