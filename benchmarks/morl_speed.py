@@ -30,6 +30,19 @@ ROWS = {
     "Comity no-communication": {"algorithm": "no-communication", "keep": "last"},
     "Comity fedpref": {"algorithm": "fedpref"},
 }
+SETTINGS = {
+    "learning_rate": "learning_rate",
+    "batch_size": "batch_size",
+    "buffer_size": "buffer_size",
+    "learning_starts": "learning_starts",
+    "gamma": "gamma",
+    "target_update_interval": "target_update_interval",
+    "train_freq": "train_freq",
+    "gradient_steps": "gradient_steps",
+    "exploration_fraction": "exploration_fraction",
+    "exploration_final": "exploration_final_eps",
+    "max_grad_norm": "max_grad_norm",
+}  # ours: stable-baselines3's
 NOTES = """
 [b]CPU s[/b]: user and system time of one process on one thread, start-up included. [b]ratio[/b]: \
 stable-baselines3's by the row's, both from this run.
@@ -53,7 +66,11 @@ def train_stable_baselines(job: dict[str, Any]) -> dict[str, float]:
     for client, preference in enumerate(job["preferences"]):
         environment = mo_gymnasium.make(job["environment"])
         scalar = mo_gymnasium.wrappers.LinearReward(environment, weight=np.array(preference))
-        settings = {"policy_kwargs": {"net_arch": job["hidden"]}, "device": "cpu", "seed": client}
+        settings: dict[str, Any] = {
+            "policy_kwargs": {"net_arch": job["hidden"]},
+            "device": "cpu",
+            "seed": client,
+        }
         model = DQN("MlpPolicy", scalar, **settings, **job["settings"])
         model.learn(total_timesteps=job["steps"])
         updates += model._n_updates
@@ -81,7 +98,7 @@ def _updates(steps: float, settings: dict[str, Any]) -> float:
     """Gradient steps of a client that took some environment steps: a rollout, then updates."""
     every, count = settings["train_freq"], settings["gradient_steps"]
     rollouts = ceil(steps / every) - settings["learning_starts"] // every
-    return max(rollouts, 0) * (every if count == -1 else count)
+    return float(max(rollouts, 0) * (every if count == -1 else count))
 
 
 def measure(side: str, job: dict[str, Any]) -> tuple[float, dict[str, float]]:
@@ -122,10 +139,7 @@ def jobs(name: str, clients: int, steps: int) -> dict[str, dict[str, Any]]:
             **(changes or {}),
         }
         chosen = configure({"problem": name, **run})
-        settings = dict(chosen.learner_settings)
-        for own in ("local_steps", "total_steps", "average_targets"):
-            del settings[own]
-        settings["exploration_final_eps"] = settings.pop("exploration_final")
+        settings = {name: chosen.learner_settings[own] for own, name in SETTINGS.items()}
         problem = chosen.get_problem()
         result[row] = {
             "problem": name,
@@ -155,30 +169,33 @@ def main() -> None:
     from rich.table import Table
 
     console = Console()
-    console.width = max(console.width, 108)
+    console.width = max(console.width, 120)
     table = Table(title=f"{arguments.clients} DQN clients (256-256), one thread")
     for heading in ("problem", "side"):
-        table.add_column(heading)
-    numbers = ("steps", "CPU s", "a client, 1000 steps", "ratio", "CPU ms an update", "ratio")
-    for heading in numbers:
+        table.add_column(heading, no_wrap=True)
+    for heading in ("steps", "CPU s", "a client, 1000 steps", "ratio", "CPU ms an update", "ratio"):
         table.add_column(heading, justify="right")
     drawing, shorts = [], []
     for name in arguments.problems:
         steps = arguments.steps or STEPS.get(name, 2000)
         full = jobs(name, arguments.clients, steps)
         starts = full[PEER]["settings"]["learning_starts"]
-        shorts.append(starts if 0 < starts < steps else max(steps // 4, 1))
+        shorts.append(starts if 0 < starts < steps else max(steps // 8, 1))
         less = jobs(name, arguments.clients, shorts[-1])
         seconds: dict[str, float] = {}
         update: dict[str, float] = {}
+        expected: float | None = None
         for row in ROWS:
             with console.status(f"{name}: {row}"):
                 seconds[row], said = measure(row, full[row])
                 drawing.append(said["drawing"])
                 if row != "Comity fedpref":  # its lengths differ by more than updates
+                    if said["updates"] != (expected := expected or said["updates"]):
+                        raise SystemExit(f"{row}: {said['updates']} updates, not {expected}")
                     short, said_less = measure(row, less[row])
                     updates = (said["updates"] - said_less["updates"]) * arguments.clients
-                    update[row] = 1000 * (seconds[row] - short) / updates
+                    if updates:
+                        update[row] = 1000 * (seconds[row] - short) / updates
             table.add_row(
                 name,
                 row,

@@ -18,6 +18,7 @@ from comity.fronts import front, measures
 from comity.problems import Problem, register
 from comity.problems.environments import idle_returns
 from comity.runs import CONFIG, Run
+from comity.threads import limited
 
 Vectors = NDArray[np.float64]
 OnRound = Callable[[int, int, str], None]
@@ -79,45 +80,57 @@ def execute(run: Run, workers: int = 1, on_round: OnRound | None = None) -> Run:
     """Bring a run to its end, from its last checkpoint or from the start."""
     check_workers(workers)
     configuration = run.configuration
-    started = time.monotonic()
-    with Embedded(configuration, workers) as engine:
-        federation = Federation(configuration, engine)
-        checkpoint = run.load_checkpoint()
-        before = 0.0
-        if checkpoint is not None:
-            tensors, values = checkpoint
-            try:
-                federation.load(tensors, values)
-            except (KeyError, ValueError, RuntimeError) as error:
-                raise UserError(
-                    f"{run.path}: the checkpoint does not fit its configuration ({error}). Start "
-                    f"again with: comity run --config {run.path / CONFIG}"
-                ) from None
-            before = values["seconds"]
-        run.cut_history(federation.done)
-        saved = time.monotonic()
-        for record in federation.rounds():
-            run.append_history(_entry(record))
-            now = time.monotonic()
-            if now - saved >= _CHECKPOINT_SECONDS or federation.done == configuration.rounds:
-                state, plain = federation.state()
-                run.save_checkpoint(state, {**plain, "seconds": before + now - started})
-                saved = now
-            if on_round is not None:
-                on_round(federation.done, configuration.rounds, _progress(configuration, record))
-        run.append_history(_entry(federation.finish()))
-        run.save_models(engine.models(kept=configuration.keep == "best"))
-        # rewards are float32: a return of 8.2 must equal the front's 8.2
-        tested = {kept: engine.test(kept).round(6) for kept in (True, False)}
-    run.__dict__.pop("history", None)
-    kept = tested[configuration.keep == "best"]
-    results = summarise(configuration, kept, tested[False], run.history)
-    run.save_results(results, before + time.monotonic() - started)
+    with limited(configuration.threads):
+        started = time.monotonic()
+        with Embedded(configuration, workers) as engine:
+            federation = Federation(configuration, engine)
+            started -= _restore(run, federation)
+            _advance(run, federation, started, on_round)
+            run.append_history(_entry(federation.finish()))
+            run.save_models(engine.models(kept=configuration.keep == "best"))
+            # rewards are float32: a return of 8.2 must equal the front's 8.2
+            tested = {kept: engine.test(kept).round(6) for kept in (True, False)}
+        kept = tested[configuration.keep == "best"]
+        results = summarise(configuration, kept, tested[False], run.history)
+        run.save_results(results, time.monotonic() - started)
 
     from comity.report import write_report  # drawing is slow to import and comes last
 
     write_report(run)
     return run
+
+
+def _restore(run: Run, federation: Federation) -> float:
+    """Go back to the last checkpoint, if there is one; the seconds spent before it."""
+    seconds = 0.0
+    checkpoint = run.load_checkpoint()
+    if checkpoint is not None:
+        tensors, values = checkpoint
+        try:
+            federation.load(tensors, values)
+            seconds = float(values["seconds"])
+        except (KeyError, ValueError, RuntimeError) as error:
+            raise UserError(
+                f"{run.path}: the checkpoint does not fit its configuration ({error}). Start "
+                f"again with: comity run --config {run.path / CONFIG}"
+            ) from None
+    run.cut_history(federation.done)
+    return seconds
+
+
+def _advance(run: Run, federation: Federation, started: float, on_round: OnRound | None) -> None:
+    """Run the rounds that are left; save now and then, and after the last one."""
+    rounds = run.configuration.rounds
+    saved = time.monotonic()
+    for record in federation.rounds():
+        run.append_history(_entry(record))
+        now = time.monotonic()
+        if now - saved >= _CHECKPOINT_SECONDS or federation.done == rounds:
+            state, plain = federation.state()
+            run.save_checkpoint(state, {**plain, "seconds": now - started})
+            saved = now
+        if on_round is not None:
+            on_round(federation.done, rounds, _progress(run.configuration, record))
 
 
 def summarise(

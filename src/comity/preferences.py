@@ -13,8 +13,9 @@ from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
+from scipy.optimize import minimize
+from scipy.special import logsumexp
 
 from comity.errors import UserError
 from comity.streams import stream
@@ -109,26 +110,38 @@ def equidistant(count: int, objectives: int) -> Preferences:
         return np.stack([first, 1.0 - first], axis=1)
     if count == 1:
         return np.full((1, objectives), 1.0 / objectives)
-    corners = torch.eye(objectives, dtype=torch.float64)[:count]
+    corners = np.eye(objectives)[:count]
     if count <= objectives:
-        return np.asarray(corners.numpy())
-    # squares of free numbers, divided by their sum, cover the simplex with its edges
+        return corners
+    power = float(objectives**2)
+
+    def points(free: NDArray[np.float64]) -> Preferences:
+        # squares of free numbers, divided by their sum, cover the simplex with its edges
+        squares = free.reshape(-1, objectives) ** 2
+        return np.concatenate([corners, squares / squares.sum(axis=1, keepdims=True)])
+
+    def log_energy(free: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+        at = points(free)
+        apart = at[:, None] - at[None]
+        squared = (apart**2).sum(axis=2) + np.eye(count)
+        logs = -power / 2 * np.log(squared)
+        np.fill_diagonal(logs, -np.inf)
+        energy = float(logsumexp(logs))
+        pull = np.exp(logs - energy) / squared
+        slope = -2 * power * (apart * pull[..., None]).sum(axis=1)[objectives:]
+        share, root = at[objectives:], free.reshape(-1, objectives)
+        slope -= (slope * share).sum(axis=1, keepdims=True)
+        return energy, (slope * 2 * root / (root**2).sum(axis=1, keepdims=True)).ravel()
+
     start = stream(0, "equidistant", count, objectives).dirichlet([1.0] * objectives, count)
-    free = torch.tensor(np.sqrt(start[objectives:]), requires_grad=True)
-    optimiser = torch.optim.LBFGS([free], max_iter=300, line_search_fn="strong_wolfe")
-
-    def points() -> torch.Tensor:
-        squares = free.square()
-        return torch.cat([corners, squares / squares.sum(dim=1, keepdim=True)])
-
-    def closure() -> torch.Tensor:
-        optimiser.zero_grad()
-        energy = torch.logsumexp(-(objectives**2) * torch.pdist(points()).log(), dim=0)
-        energy.backward()  # type: ignore[no-untyped-call]
-        return energy
-
-    optimiser.step(closure)  # type: ignore[no-untyped-call]
-    return np.asarray(points().detach().numpy())
+    found = minimize(
+        log_energy,
+        np.sqrt(start[objectives:]).ravel(),
+        jac=True,
+        method="L-BFGS-B",
+        options={"maxiter": 500},
+    )
+    return points(found.x)
 
 
 def _number(text: str, spec: str) -> float:

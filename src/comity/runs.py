@@ -88,7 +88,7 @@ class Run:
     def seconds(self) -> float:
         return float(_read_json(self.path / TIMING)["seconds"])
 
-    @cached_property
+    @property
     def history(self) -> list[dict[str, Any]]:
         """One entry a round."""
         path = self.path / HISTORY

@@ -13,13 +13,13 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 import numpy as np
-import torch
 
 from comity.configuration import Configuration
 from comity.errors import UserError
 from comity.fleet import Fleet
 from comity.problems import Problem, register
 from comity.site import Message, Order, Report, Site, Values
+from comity.threads import limited
 
 
 class Embedded:
@@ -31,8 +31,6 @@ class Embedded:
         self._chunks = chunks
         workers = max(1, min(workers, len(chunks)))
         shares = [list(range(first, len(chunks), workers)) for first in range(workers)]
-        self._threads = torch.get_num_threads()
-        torch.set_num_threads(configuration.threads)
         self._remote = [
             _Process(configuration, {number: chunks[number] for number in share})
             for share in shares[1:]
@@ -45,7 +43,6 @@ class Embedded:
     def __exit__(self, *_: object) -> None:
         for process in self._remote:
             process.stop()
-        torch.set_num_threads(self._threads)
 
     def round(self, order: Order) -> tuple[Message, Report]:
         replies = self._ask("round", self._shares(order))
@@ -176,19 +173,19 @@ def _serve(
 ) -> None:
     """A worker: answers calls until the other end is gone; Ctrl-C is the main process' affair."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    torch.set_num_threads(configuration.threads)
     register(problem)
     share: _Share | None = None
-    while True:
-        try:
-            name, parts = pipe.recv()
-        except EOFError:
-            return
-        try:
-            share = share or _Share(configuration, chunks)
-            pipe.send(share.call(name, parts))
-        except Exception as error:
-            pipe.send(error)
+    with limited(configuration.threads):
+        while True:
+            try:
+                name, parts = pipe.recv()
+            except EOFError:
+                return
+            try:
+                share = share or _Share(configuration, chunks)
+                pipe.send(share.call(name, parts))
+            except Exception as error:
+                pipe.send(error)
 
 
 def _together(reports: tuple[Report, ...] | list[Report]) -> Report:

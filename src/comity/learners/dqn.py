@@ -59,8 +59,10 @@ class _Crew:
     start: Fleet
     whole: bool
     moments: tuple[Fleet, Fleet]
-    apart: tuple[list[Tensor], list[Tensor], list[Tensor], list[Tensor]]
-    """Parameters, Adam's two moments and update counts, client by client: views."""
+    stacked: tuple[list[Tensor], list[Tensor], list[Tensor]]
+    """Parameters and Adam's two moments."""
+    apart: tuple[list[Tensor], list[Tensor], list[Tensor]]
+    """The same client by client: views."""
     next_values: Tensor | None = None
 
 
@@ -86,7 +88,7 @@ class DQN:
         self._target = fleet.clone()
         self._first = Fleet({name: torch.zeros_like(fleet[name]) for name in fleet})
         self._second = Fleet({name: torch.zeros_like(fleet[name]) for name in fleet})
-        self._updates = torch.zeros(len(clients), len(fleet.tensors))
+        self._updates = torch.zeros(len(clients))
         self._steps = np.zeros(len(clients), dtype=np.int64)
         sample = self._environments.observe(np.array([0]))[0]
         if self._features is not None:
@@ -147,6 +149,11 @@ class DQN:
         target, first, second = (
             part.select(rows) for part in (self._target, self._first, self._second)
         )
+        stacked = (
+            [tensor.detach() for tensor in online.values()],
+            list(first.tensors.values()),
+            list(second.tensors.values()),
+        )
         return _Crew(
             rows=rows,
             online=online,
@@ -154,12 +161,8 @@ class DQN:
             start=start.select(rows),
             whole=len(rows) == len(fleet),
             moments=(first, second),
-            apart=(
-                _apart(tensor.detach() for tensor in online.values()),
-                _apart(first.tensors.values()),
-                _apart(second.tensors.values()),
-                [self._updates[row, at] for at in range(len(online)) for row in rows],
-            ),
+            stacked=stacked,
+            apart=(_apart(stacked[0]), _apart(stacked[1]), _apart(stacked[2])),
         )
 
     def _disband(self, fleet: Fleet, crew: _Crew) -> None:
@@ -255,15 +258,17 @@ class DQN:
 
     @torch.no_grad()
     def _adam(self, crew: _Crew, grads: tuple[Tensor, ...]) -> None:
-        """Clients count their own updates, so each tensor of each client is stepped by itself."""
-        online, first, second, counts = crew.apart
+        """Clients count their own updates; as long as the counts agree, one step serves all."""
+        counts = self._updates[crew.rows]
+        together = bool((counts == counts[0]).all())
+        online, first, second = crew.stacked if together else crew.apart
         adam(
             online,
-            _apart(grads),
+            list(grads) if together else _apart(grads),
             first,
             second,
             [],
-            counts,
+            list((counts[:1] if together else counts).repeat(len(grads)).unbind()),
             fused=True,
             amsgrad=False,
             beta1=0.9,
@@ -273,6 +278,7 @@ class DQN:
             eps=1e-8,
             maximize=False,
         )
+        self._updates[crew.rows] = counts + 1
 
     def _everything(self, clients: int, states: Tensor | None = None) -> Tensor:
         """The observations of all (or some) tabulated states, for each client."""
