@@ -261,14 +261,14 @@ def root(
 def main() -> NoReturn:
     """Entry point: a user's mistake is one line and exit code 2, Ctrl-C is 130."""
     try:
-        app(standalone_mode=False)
+        code = app(standalone_mode=False)
     except UserError as error:
         _fail(str(error))
     except _USAGE_ERROR as error:
         _fail(error.format_message())
     except (KeyboardInterrupt, typer.Abort):
         sys.exit(130)
-    sys.exit(0)
+    sys.exit(code if isinstance(code, int) else 0)  # newer typers return 130 after Ctrl-C
 
 
 def _fail(message: str) -> NoReturn:

@@ -59,7 +59,7 @@ def test_killed_at_random_moments_it_ends_as_if_never_killed(comity, what):
         wait_for_rounds(comity.home / "broken" / "history.jsonl", rounds)
         time.sleep(chance.random() * 0.3)
         os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+        process.communicate()
         arguments = ["resume", "broken"]
     comity("resume", "broken")
     assert (comity.home / "broken" / "results.json").read_bytes() == wanted

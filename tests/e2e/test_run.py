@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import sys
 
 import numpy as np
 import pytest
 import torch
 
 import comity as library
+from comity.cli import main
 from tests.e2e.conftest import TINY
 
 
@@ -117,11 +119,18 @@ def test_a_problem_of_ones_own_in_a_module(comity):
     comity("report", "r")
 
 
-def test_lists_show_what_is_registered(comity):
-    for what, word in (
+@pytest.mark.parametrize(
+    ("what", "word"),
+    [
         ("problems", "minecart-deterministic"),
         ("algorithms", "minimum_similarity"),
         ("preferences", "equidistant"),
-    ):
-        assert word in comity("list", what).stdout
-        assert word in comity("list", what, "--json").stdout
+    ],
+)
+def test_lists_show_what_is_registered(what, word, monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", "200")
+    for arguments in ([], ["--json"]):
+        monkeypatch.setattr(sys, "argv", ["comity", "list", what, *arguments])
+        with pytest.raises(SystemExit, match="0"):
+            main()
+        assert word in capsys.readouterr().out

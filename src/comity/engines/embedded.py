@@ -179,13 +179,16 @@ def _serve(
         while True:
             try:
                 name, parts = pipe.recv()
-            except EOFError:
-                return
-            try:
                 share = share or _Share(configuration, chunks)
-                pipe.send(share.call(name, parts))
+                answer: object = share.call(name, parts)
+            except (EOFError, OSError):
+                return
             except Exception as error:
-                pipe.send(error)
+                answer = error
+            try:
+                pipe.send(answer)
+            except OSError:
+                return
 
 
 def _together(reports: tuple[Report, ...] | list[Report]) -> Report:
