@@ -102,7 +102,8 @@ def test_updates_equal_stable_baselines3(problem_name, max_grad_norm):
     batches = [random_batch(problem_name, number) for number in range(UPDATES)]
     crew = learner._gather(fleet, np.arange(CLIENTS), start)
     for batch in batches:
-        learner._update(crew, Phase(), batch)
+        wanted = learner._wanted(crew, batch)
+        learner._update(crew, Phase(), batch["before"], batch["action"], wanted)
     for client in range(CLIENTS):
         wanted = reference_after(problem_name, learner, start, batches, client)
         for name, tensor in wanted.items():

@@ -217,23 +217,32 @@ class DQN:
         count = s.train_freq if s.gradient_steps == -1 else s.gradient_steps
         if not count:
             return
-        draws = np.stack([replay[row].random((count, s.batch_size)) for row in crew.rows])
-        for number in range(count):
-            self._update(crew, phase, self._replay.sample(crew.rows, draws[:, number]))
+        draws = np.stack([replay[row].random(count * s.batch_size) for row in crew.rows])
+        batch = self._replay.sample(crew.rows, draws)
+        # neither buffers nor target networks change in here: one pass serves all updates
+        wanted = self._wanted(crew, batch)
+        for at in range(0, count * s.batch_size, s.batch_size):
+            part = slice(at, at + s.batch_size)
+            before, action = batch["before"][:, part], batch["action"][:, part]
+            self._update(crew, phase, before, action, wanted[:, part])
 
-    def _update(self, crew: _Crew, phase: Phase, batch: dict[str, Tensor]) -> None:
+    @torch.no_grad()
+    def _wanted(self, crew: _Crew, batch: dict[str, Tensor]) -> Tensor:
+        """r + gamma (1 - terminated) max_a Q_target of the states reached."""
+        after = self._next_values(crew, batch["after"])
+        return batch["reward"] + self.settings.gamma * after * ~batch["terminated"]
+
+    def _update(
+        self, crew: _Crew, phase: Phase, before: Tensor, action: Tensor, wanted: Tensor
+    ) -> None:
         """One gradient step of every client of the crew."""
-        s = self.settings
-        with torch.no_grad():
-            after = self._next_values(crew, batch)
-            wanted = batch["reward"] + s.gamma * after * ~batch["terminated"]
-        action = batch["action"].long()
+        action = action.long()
         if self._features is not None:
-            states, place = torch.unique(batch["before"], return_inverse=True)
+            states, place = torch.unique(before, return_inverse=True)
             values = self._forward(crew.online, self._everything(len(crew.rows), states.long()))
             chosen = values.flatten(1).gather(1, place * self._actions + action)
         else:
-            values = self._forward(crew.online, batch["before"])
+            values = self._forward(crew.online, before)
             chosen = values.gather(2, action.unsqueeze(2)).squeeze(2)
         loss = F.smooth_l1_loss(chosen, wanted, reduction="none").mean(dim=1).sum()
         penalty = phase.penalty
@@ -244,17 +253,17 @@ class DQN:
 
             loss = loss + vmap(of_one)(crew.online, crew.start.tensors).sum()
         grads = torch.autograd.grad(loss, list(crew.online.values()))
-        _clip(grads, s.max_grad_norm)
+        _clip(grads, self.settings.max_grad_norm)
         self._adam(crew, grads)
 
-    def _next_values(self, crew: _Crew, batch: dict[str, Tensor]) -> Tensor:
+    def _next_values(self, crew: _Crew, after: Tensor) -> Tensor:
         """max_a Q_target of the states reached."""
         if self._features is None:
-            return self._forward(crew.target.tensors, batch["after"]).amax(dim=2)
+            return self._forward(crew.target.tensors, after).amax(dim=2)
         if crew.next_values is None:  # they change only with the target networks
             everything = self._everything(len(crew.rows))
             crew.next_values = self._forward(crew.target.tensors, everything).amax(dim=2)
-        return crew.next_values.gather(1, batch["after"].long())
+        return crew.next_values.gather(1, after.long())
 
     @torch.no_grad()
     def _adam(self, crew: _Crew, grads: tuple[Tensor, ...]) -> None:
@@ -340,5 +349,7 @@ def _clip(grads: tuple[Tensor, ...], limit: float) -> None:
     norms = [torch.linalg.vector_norm(grad.flatten(1), dim=1) for grad in grads]
     norm = torch.linalg.vector_norm(torch.stack(norms), dim=0)
     scale = (limit / (norm + 1e-6)).clamp(max=1.0)
+    if bool((scale == 1.0).all()):
+        return
     for grad in grads:
         grad.mul_(scale.view(-1, *[1] * (grad.dim() - 1)))
