@@ -31,6 +31,15 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
+Clients = Annotated[int | None, typer.Option(help="How many clients.")]
+Rounds = Annotated[int | None, typer.Option(help="How many rounds.")]
+Keep = Annotated[str | None, typer.Option(help="best or last.")]
+Participation = Annotated[
+    float | None, typer.Option(help="Share of clients that take part in a round.")
+]
+Guard = Annotated[
+    bool | None, typer.Option(help="Clients decline mixed models that serve them worse.")
+]
 Set = Annotated[
     list[str] | None,
     typer.Option("--set", help="Any setting: --set fedpref.top_r=0.4 --set dqn.local_steps=500."),
@@ -48,17 +57,13 @@ def run(
     ] = None,
     config: Annotated[Path | None, typer.Option(help="A TOML file with a whole run.")] = None,
     algorithm: Annotated[str | None, typer.Option(help="See: list algorithms.")] = None,
-    clients: Annotated[int | None, typer.Option(help="How many clients.")] = None,
-    rounds: Annotated[int | None, typer.Option(help="How many rounds.")] = None,
+    clients: Clients = None,
+    rounds: Rounds = None,
     seed: Annotated[int | None, typer.Option(help="Where all random numbers come from.")] = None,
     preferences: Annotated[str | None, typer.Option(help="See: list preferences.")] = None,
-    participation: Annotated[
-        float | None, typer.Option(help="Share of clients that take part in a round.")
-    ] = None,
-    keep: Annotated[str | None, typer.Option(help="best or last.")] = None,
-    guard: Annotated[
-        bool | None, typer.Option(help="Clients decline mixed models that serve them worse.")
-    ] = None,
+    participation: Participation = None,
+    keep: Keep = None,
+    guard: Guard = None,
     fine_tune: Annotated[str | None, typer.Option(help="none, replace-last or extra:K.")] = None,
     settings: Set = None,
     out: Out = None,
@@ -106,15 +111,11 @@ def compare(
     preferences: Annotated[
         str, typer.Option(help="One or more distributions, separated by spaces.")
     ] = "dirichlet",
-    clients: Annotated[int | None, typer.Option(help="How many clients.")] = None,
-    rounds: Annotated[int | None, typer.Option(help="How many rounds.")] = None,
-    participation: Annotated[
-        float | None, typer.Option(help="Share of clients that take part in a round.")
-    ] = None,
-    keep: Annotated[str | None, typer.Option(help="best or last.")] = None,
-    guard: Annotated[
-        bool | None, typer.Option(help="Clients decline mixed models that serve them worse.")
-    ] = None,
+    clients: Clients = None,
+    rounds: Rounds = None,
+    participation: Participation = None,
+    keep: Keep = None,
+    guard: Guard = None,
     settings: Set = None,
     out: Out = None,
     workers: Workers = None,

@@ -62,11 +62,6 @@ class Fleet:
     def __setstate__(self, arrays: dict[str, Any]) -> None:
         self.__init__({k: torch.from_numpy(a) for k, a in arrays.items()})  # type: ignore[misc]
 
-    @property
-    def parameters_each(self) -> int:
-        """How many numbers one model holds."""
-        return sum(tensor[0].numel() for tensor in self.tensors.values())
-
     def group(self, *patterns: str) -> Fleet:
         """The tensors whose names match one of the patterns (``"head.*"``)."""
         return Fleet(

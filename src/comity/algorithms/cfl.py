@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import PrivateAttr
 
-from comity.algorithms.algorithm import Algorithm, Round, algorithm
-from comity.clusters import Clusters, Threshold, is_small
+from comity.algorithms.algorithm import Round, algorithm
+from comity.algorithms.clustered import Clustered
+from comity.clusters import Threshold, is_small
 from comity.fleet import Matrix
 from comity.mixing import Mixing, cosine, linkage_bipartition
 from comity.settings import setting
@@ -28,7 +28,7 @@ from comity.settings import setting
         "lunar-lander": {"threshold": 5.0, "patience": 2, "local_steps": 10_000},
     },
 )
-class CFL(Algorithm):
+class CFL(Clustered):
     """Train jointly; split a cluster for good once its mean update has stalled."""
 
     personal: ClassVar[bool] = False
@@ -46,10 +46,8 @@ class CFL(Algorithm):
         "single", "single: Sattler's optimal bipartition; complete: the official notebook"
     )
 
-    _clusters: Clusters | None = PrivateAttr(None)
-
     def mix(self, round: Round) -> Mapping[str, Mixing]:
-        clusters = self._clusters = self._clusters or Clusters(round.everyone)
+        clusters = self._partition(round)
         gram: Matrix = sum(round.sent.gram(round.start).values(), np.zeros(()))
         norms = np.sqrt(gram.diagonal())
 
@@ -78,17 +76,6 @@ class CFL(Algorithm):
                 route.update(dict.fromkeys(members, len(weights)))
                 weights.append(row / row.sum())
         return {"*": Mixing(np.stack(weights), route)}
-
-    def clusters(self) -> list[list[int]] | None:
-        return None if self._clusters is None else self._clusters.members
-
-    def state(self) -> dict[str, Any]:
-        return {} if self._clusters is None else self._clusters.state()
-
-    def load(self, state: dict[str, Any]) -> None:
-        if state:
-            self._clusters = Clusters([])
-            self._clusters.load(state)
 
 
 def _norms(round: Round, rows: NDArray[np.int64]) -> list[float]:

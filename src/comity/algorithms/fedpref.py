@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import PrivateAttr
 
-from comity.algorithms.algorithm import Algorithm, Round, algorithm
-from comity.clusters import Clusters, Split, Threshold, is_small
+from comity.algorithms.algorithm import Round, algorithm
+from comity.algorithms.clustered import Clustered
+from comity.clusters import Split, Threshold, is_small
 from comity.fleet import Matrix
 from comity.mixing import Mixing, spectral_bipartition
 from comity.settings import setting
@@ -33,7 +32,7 @@ from comity.settings import setting
         "lunar-lander": {"threshold": 5.0, "patience": 1, "local_steps": 5000},
     },
 )
-class FedPref(Algorithm):
+class FedPref(Clustered):
     """Similarity-weighted means inside clusters that split once their mean model has stalled."""
 
     top_r: float = setting(
@@ -49,10 +48,8 @@ class FedPref(Algorithm):
     clustering: bool = setting(True, "split stalled clusters (off: weighted aggregation only)")
     weighting: bool = setting(True, "weigh by similarity (off: plain means, clustering only)")
 
-    _clusters: Clusters | None = PrivateAttr(None)
-
     def mix(self, round: Round) -> Mapping[str, Mixing]:
-        clusters = self._clusters = self._clusters or Clusters(round.everyone)
+        clusters = self._partition(round)
         if self.clustering:
             clusters.refine(
                 round.present,
@@ -92,14 +89,3 @@ class FedPref(Algorithm):
         floor = self.minimum_similarity
         similarity = self._similarity(round, rows)
         return (np.maximum(similarity, floor) - floor) / (1.0 - floor)
-
-    def clusters(self) -> list[list[int]] | None:
-        return None if self._clusters is None else self._clusters.members
-
-    def state(self) -> dict[str, Any]:
-        return {} if self._clusters is None else self._clusters.state()
-
-    def load(self, state: dict[str, Any]) -> None:
-        if state:
-            self._clusters = Clusters([])
-            self._clusters.load(state)

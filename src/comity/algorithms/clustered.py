@@ -1,0 +1,33 @@
+"""What algorithms with clusters share: the partition as server state."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import PrivateAttr
+
+from comity.algorithms.algorithm import Algorithm, Round
+from comity.clusters import Clusters
+
+
+class Clustered(Algorithm):
+    """Base of algorithms whose server keeps a partition of the clients."""
+
+    _clusters: Clusters | None = PrivateAttr(None)
+
+    def _partition(self, round: Round) -> Clusters:
+        """The present partition; in the first round, everybody together."""
+        if self._clusters is None:
+            self._clusters = Clusters(round.everyone)
+        return self._clusters
+
+    def clusters(self) -> list[list[int]] | None:
+        return None if self._clusters is None else self._clusters.members
+
+    def state(self) -> dict[str, Any]:
+        return {} if self._clusters is None else self._clusters.state()
+
+    def load(self, state: dict[str, Any]) -> None:
+        if state:
+            self._clusters = Clusters([])
+            self._clusters.load(state)
