@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 import comity
 from comity.comparison import Comparison
@@ -62,7 +63,7 @@ def main() -> None:
                 for ok, (steps, regret) in zip(reached, curves, strict=True)
             ]
             cells.append(f"{'' if all(reached) else '>'}{np.mean(first):.0f}")
-        table.add_row(key, *cells)
+        table.add_row(Text(key), *cells)  # brackets in a name are not markup
     Console(width=200).print(table)
 
 

@@ -45,7 +45,10 @@ def learning(comparison: Mapping[str, Any], runs: Runs) -> Figure | None:
     panels[0].set_ylabel("mean regret (validation)" if regret else "scalarised return (validation)")
     figure.supxlabel("environment steps per client (training + validation)", fontsize=8)
     handles, labels = panels[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside upper center", ncols=min(5, len(labels)))
+    # an entry is its longest label and a stroke; about 15 characters fit on an inch
+    room = 15 * figure.get_figwidth() / (max(map(len, labels)) + 6)
+    columns = max(1, min(len(labels), int(room)))
+    figure.legend(handles, labels, loc="outside upper center", ncols=columns)
     return figure
 
 
