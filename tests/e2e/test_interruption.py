@@ -35,6 +35,8 @@ def start(comity, *arguments):
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
+        # tests that run in the background inherit a Ctrl-C that is ignored
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
 
 
