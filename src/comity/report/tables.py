@@ -132,7 +132,7 @@ def reproduction_table(results: Mapping[str, Any]) -> Table:
     """A printed table beside what we measured, under the paper's protocol and our defaults."""
     table = _table(f"{results['table']}: {results['measure']} on {results['problem']}", None)
     for heading in ("preferences", "algorithm"):
-        table.add_column(heading)
+        table.add_column(heading, no_wrap=True)
     for heading in ("printed", "paper's protocol", "our defaults", "trivial", "optimum"):
         table.add_column(heading, justify="right")
     for row in results["rows"]:
