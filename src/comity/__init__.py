@@ -12,29 +12,38 @@ from comity.version import __version__
 
 if TYPE_CHECKING:
     from comity.algorithms import Algorithm, Round, algorithm
-    from comity.comparison import Comparison, compare, open
+    from comity.comparison import Comparison, compare
     from comity.errors import UserError
     from comity.execution import resume, run
     from comity.fleet import Fleet
     from comity.mixing import Mixing
+    from comity.opening import open
     from comity.problems import Objective, Problem
     from comity.runs import Run
+    from comity.searches import Generator, Search, generator
+    from comity.searches.comparison import compare_searches
+    from comity.searches.execution import search
 
 _HOMES = {
     "Algorithm": "comity.algorithms",
     "Comparison": "comity.comparison",
     "Fleet": "comity.fleet",
+    "Generator": "comity.searches",
     "Mixing": "comity.mixing",
     "Objective": "comity.problems",
     "Problem": "comity.problems",
     "Round": "comity.algorithms",
     "Run": "comity.runs",
+    "Search": "comity.searches",
     "UserError": "comity.errors",
     "algorithm": "comity.algorithms",
     "compare": "comity.comparison",
-    "open": "comity.comparison",
+    "compare_searches": "comity.searches.comparison",
+    "generator": "comity.searches",
+    "open": "comity.opening",
     "resume": "comity.execution",
     "run": "comity.execution",
+    "search": "comity.searches.execution",
 }
 
 
@@ -52,16 +61,21 @@ __all__ = [
     "Algorithm",
     "Comparison",
     "Fleet",
+    "Generator",
     "Mixing",
     "Objective",
     "Problem",
     "Round",
     "Run",
+    "Search",
     "UserError",
     "__version__",
     "algorithm",
     "compare",
+    "compare_searches",
+    "generator",
     "open",
     "resume",
     "run",
+    "search",
 ]

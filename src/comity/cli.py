@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
+from typing import Annotated, Any, Literal, NoReturn
 
 import typer
 
 from comity.errors import UserError
+from comity.terminal import (
+    print_json,
+    print_tables,
+    progress,
+    show_comparison,
+    show_run,
+    show_search,
+    show_searches,
+)
 from comity.version import __version__
-
-if TYPE_CHECKING:
-    from comity.comparison import Comparison
-    from comity.runs import Run
 
 _USAGE_ERROR: Any = typer.BadParameter.__base__  # what a wrong option or argument raises
 
@@ -95,9 +96,112 @@ def run(
     path = out if out is not None else free_path(default_name(configuration))
     made = Run.create(path, configuration)
     title = f"{configuration.problem}, {configuration.label}"
-    with _progress(title, f"comity resume {path}") as tell:
+    with progress(title, f"comity resume {path}") as tell:
         execute(made, processes, tell)
-    _show_run(made, as_json)
+    show_run(made, as_json)
+
+
+@app.command()
+def search(
+    problem: Annotated[
+        str | None, typer.Argument(help="What to learn; see: list problems.")
+    ] = None,
+    config: Annotated[Path | None, typer.Option(help="A TOML file with a whole search.")] = None,
+    generator: Annotated[
+        str | None,
+        typer.Option(help="annealing, gap, grid or random; several, with settings: a comparison."),
+    ] = None,
+    iterations: Annotated[int | None, typer.Option(help="How often to propose weights.")] = None,
+    candidates: Annotated[int | None, typer.Option(help="Weights in one iteration.")] = None,
+    evaluations: Annotated[int | None, typer.Option(help="Stop after so many candidates.")] = None,
+    stall: Annotated[
+        int | None, typer.Option(help="Stop after so many iterations without gain.")
+    ] = None,
+    warm_start: Annotated[
+        bool | None, typer.Option(help="Start from the nearest solved weight's model.")
+    ] = None,
+    spread: Annotated[
+        bool | None, typer.Option(help="Each client carries a weight of its own.")
+    ] = None,
+    harvest: Annotated[
+        bool | None, typer.Option(help="Evaluate the server's models of every round too.")
+    ] = None,
+    control: Annotated[
+        bool | None, typer.Option(help="Run the same search with random weights beside it.")
+    ] = None,
+    algorithm: Annotated[str | None, typer.Option(help="What trains each candidate.")] = None,
+    clients: Annotated[int | None, typer.Option(help="Clients of each candidate.")] = None,
+    rounds: Rounds = None,
+    seed: Annotated[int | None, typer.Option(help="Where all random numbers come from.")] = None,
+    seeds: Annotated[
+        str | None, typer.Option(help="A comparison over several: 3, or 11,17,29.")
+    ] = None,
+    keep: Keep = None,
+    settings: Set = None,
+    out: Out = None,
+    workers: Workers = None,
+    as_json: Json = False,
+) -> None:
+    """Search for a whole front of models (MOFL/D), when nobody knows the preferences yet."""
+    from comity.comparison import split_entries
+    from comity.configuration import read_toml
+    from comity.execution import free_path
+    from comity.searches import Search, configure_search
+    from comity.searches.comparison import compare_searches
+    from comity.searches.execution import default_name, execute_search, sorted_out
+
+    values = read_toml(config) if config is not None else {}
+    own = {
+        "iterations": iterations,
+        "candidates": candidates,
+        "evaluations": evaluations,
+        "stall": stall,
+        "warm_start": warm_start,
+        "spread": spread,
+        "harvest": harvest,
+        "control": control,
+    }
+    given = {
+        "problem": problem,
+        "algorithm": algorithm,
+        "clients": clients,
+        "rounds": rounds,
+        "seed": seed,
+        "keep": keep,
+    }
+    values.update({name: value for name, value in given.items() if value is not None})
+    table = {name: value for name, value in own.items() if value is not None}
+    values["search"] = {**values.get("search", {}), **table}
+    _apply_settings(values, settings)
+    entries = split_entries(generator or "")
+    if seeds is not None or len(entries) > 1 or "[" in (generator or ""):
+        if "problem" not in values:
+            raise UserError("problem is missing: name what is to be learned.")
+        name = str(values.pop("problem"))
+        asked = _seeds(seeds) if seeds is not None else [values.get("seed", 1)]
+        values.pop("seed", None)
+        path = out if out is not None else free_path(f"{name}-searches".replace(":", "-"))
+        with progress(f"{name}, searches", f"comity resume {path}") as tell:
+            made = compare_searches(
+                name,
+                generators=entries or ["annealing"],
+                seeds=asked,
+                out=path,
+                workers=_workers(workers),
+                on_round=tell,
+                **values,
+            )
+        show_searches(made, as_json)
+        return
+    if entries:
+        values["search"]["generator"] = entries[0]
+    configuration = configure_search(sorted_out(values))
+    path = out if out is not None else free_path(default_name(configuration))
+    found = Search.create(path, configuration)
+    title = f"{configuration.federation.problem}, {configuration.label} search"
+    with progress(title, f"comity resume {path}") as tell:
+        execute_search(found, _workers(workers, configuration.chunks), tell)
+    show_search(found, as_json)
 
 
 @app.command()
@@ -135,7 +239,7 @@ def compare(
     }
     values: dict[str, Any] = {k: v for k, v in given.items() if v is not None}
     _apply_settings(values, settings)
-    with _progress(f"{problem}, comparison", f"comity resume {path}") as tell:
+    with progress(f"{problem}, comparison", f"comity resume {path}") as tell:
         made = compare(
             problem,
             algorithms=split_entries(algorithms),
@@ -146,46 +250,68 @@ def compare(
             on_round=tell,
             **values,
         )
-    _show_comparison(made, as_json)
+    show_comparison(made, as_json)
 
 
 @app.command()
 def resume(
-    path: Annotated[Path, typer.Argument(help="A run or comparison that was interrupted.")],
+    path: Annotated[Path, typer.Argument(help="A run, search or comparison that stopped.")],
     workers: Workers = None,
     as_json: Json = False,
 ) -> None:
-    """Go on with an interrupted run or comparison; it ends as if never interrupted."""
+    """Go on with an interrupted run, search or comparison; it ends as if never interrupted."""
     from comity.comparison import PLAN, carry_out
     from comity.execution import resume
     from comity.runs import Run
+    from comity.searches import Search
+    from comity.searches.comparison import PLAN as SEARCHES
+    from comity.searches.comparison import carry_out_searches
+    from comity.searches.execution import resume_search
 
-    with _progress(str(path), f"comity resume {path}") as tell:
+    with progress(str(path), f"comity resume {path}") as tell:
         if (path / PLAN).is_file():
-            comparison = carry_out(path, _workers(workers), tell)
-            _show_comparison(comparison, as_json)
+            show_comparison(carry_out(path, _workers(workers), tell), as_json)
+        elif (path / SEARCHES).is_file():
+            show_searches(carry_out_searches(path, _workers(workers), tell), as_json)
+        elif Search.is_at(path):
+            chunks = Search.open(path).configuration.chunks
+            show_search(resume_search(path, _workers(workers, chunks), tell), as_json)
         else:
             configuration = Run.open(path).configuration
             share = configuration.clients / configuration.chunk
-            _show_run(resume(path, workers=_workers(workers, share), on_round=tell), as_json)
+            show_run(resume(path, workers=_workers(workers, share), on_round=tell), as_json)
 
 
 @app.command()
 def report(
-    path: Annotated[Path, typer.Argument(help="A finished run or comparison.")],
+    path: Annotated[Path, typer.Argument(help="A finished run, search or comparison.")],
     as_json: Json = False,
 ) -> None:
-    """Draw the pictures and the page of a run again, and print its tables."""
-    from comity.comparison import Comparison, open
-    from comity.report import write_comparison_report, write_report
+    """Draw the pictures and the page of a run or search again, and print its tables."""
+    from comity.comparison import Comparison
+    from comity.opening import open
+    from comity.report import (
+        write_comparison_report,
+        write_report,
+        write_search_report,
+        write_searches_report,
+    )
+    from comity.runs import Run
+    from comity.searches import Search
 
     found = open(path)
-    if isinstance(found, Comparison):
-        write_comparison_report(found.path, found.results, found.runs)
-        _show_comparison(found, as_json)
-    else:
+    if isinstance(found, Run):
         write_report(found)
-        _show_run(found, as_json)
+        show_run(found, as_json)
+    elif isinstance(found, Comparison):
+        write_comparison_report(found.path, found.results, found.runs)
+        show_comparison(found, as_json)
+    elif isinstance(found, Search):
+        write_search_report(found)
+        show_search(found, as_json)
+    else:
+        write_searches_report(found)
+        show_searches(found, as_json)
 
 
 @app.command()
@@ -215,7 +341,7 @@ def reproduce(
     values: dict[str, Any] = {}
     _apply_settings(values, settings)
     again = f"the same command and --out {path}"
-    with _progress(f"{table}, {only}", again) as tell:
+    with progress(f"{table}, {only}", again) as tell:
         made = reproduce(
             table,
             only=only,
@@ -228,11 +354,11 @@ def reproduce(
             **values,
         )
     if as_json:
-        _print_json({**made.results, "run": str(made.path)})
+        print_json({**made.results, "run": str(made.path)})
         return
     from comity.report.tables import reproduction_table
 
-    _print_tables(reproduction_table(made.results), footer=f"Runs: {made.path}")
+    print_tables(reproduction_table(made.results), footer=f"Runs: {made.path}")
 
 
 @app.command("list")
@@ -245,9 +371,9 @@ def list_(
 
     entries = catalogue(what)
     if as_json:
-        _print_json({what: entries})
+        print_json({what: entries})
     else:
-        _print_tables(catalogue_table(what, entries))
+        print_tables(catalogue_table(what, entries))
 
 
 @app.callback(invoke_without_command=True)
@@ -314,87 +440,6 @@ def _workers(asked: int | None, useful: float | None = None) -> int:
         return asked
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return max(1, min(cores or 1, int(useful) if useful is not None else 64))
-
-
-@contextmanager
-def _progress(title: str, go_on: str) -> Iterator[Callable[[int, int, str], None]]:
-    """A progress bar with remaining time on standard error; Ctrl-C says how to go on."""
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
-
-    console = Console(stderr=True)
-    bar = Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.completed:.0f}/{task.total:.0f} rounds"),
-        TimeElapsedColumn(),
-        TextColumn("left:"),
-        TimeRemainingColumn(),
-        TextColumn("{task.fields[text]}"),
-        console=console,
-        disable=not console.is_terminal,
-    )
-    task = bar.add_task(title, total=1, text="")
-    said = time.monotonic()
-
-    def tell(done: int, total: int, text: str) -> None:
-        nonlocal said
-        bar.update(task, completed=done, total=total, text=text)
-        if bar.disable and time.monotonic() - said > 10:  # a log file gets a line now and then
-            said = time.monotonic()
-            print(f"{title}: {done}/{total} rounds, {text}", file=sys.stderr, flush=True)
-
-    try:
-        with bar:
-            yield tell
-    except KeyboardInterrupt:
-        print(f"interrupted; go on with: {go_on}", file=sys.stderr)
-        raise
-
-
-def _print_json(value: dict[str, Any]) -> None:
-    print(json.dumps(value))
-
-
-def _print_tables(*tables: Any, footer: str = "") -> None:
-    from rich.console import Console
-
-    console = Console()
-    for table in tables:
-        console.print(table)
-    if footer:
-        console.print(footer, soft_wrap=True, highlight=False)
-
-
-def _show_run(run: Run, as_json: bool) -> None:
-    if as_json:
-        _print_json({**run.results, "seconds": run.seconds, "run": str(run.path)})
-        return
-    from comity.report.tables import clients_table, run_table
-
-    _print_tables(
-        clients_table(run.results),
-        run_table(run.results),
-        footer=f"Report: {run.path / 'report.html'}",
-    )
-
-
-def _show_comparison(comparison: Comparison, as_json: bool) -> None:
-    if as_json:
-        _print_json({**comparison.results, "run": str(comparison.path)})
-        return
-    from comity.report.tables import comparison_tables
-
-    _print_tables(
-        *comparison_tables(comparison.results),
-        footer=f"Report: {comparison.path / 'report.html'}",
-    )
 
 
 if __name__ == "__main__":

@@ -8,13 +8,9 @@ mixing replaced by local training), ``fedpref[clustering=false,guard=false]``.
 from __future__ import annotations
 
 import json
-import multiprocessing
 import re
-import signal
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, wait
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from multiprocessing.queues import SimpleQueue
 from pathlib import Path
 from typing import Any
 
@@ -32,10 +28,11 @@ from comity.configuration import (
 from comity.errors import UserError
 from comity.execution import check_workers, execute, free_path
 from comity.fronts import front, igd
+from comity.parallel import Job, OnRound, carry_out_all
 from comity.problems import Problem, register
+from comity.problems import find as find_problem
 from comity.runs import CONFIG, Run, write_whole
 
-OnRound = Callable[[int, int, str], None]
 PLAN, RESULTS, REFERENCE = "comparison.toml", "comparison.json", "reference_set.csv"
 
 
@@ -99,7 +96,9 @@ def carry_out(path: Path, workers: int = 1, on_round: OnRound | None = None) -> 
             _run_at(path / name / f"seed-{c.seed}", c) for c in configurations
         ]
     left = [run for group in runs.values() for run in group if not run.finished]
-    _execute_all(left, workers, on_round)
+    jobs = [Job(run.path, run.configuration.rounds) for run in left]
+    problem = find_problem(str(read_toml(path / PLAN)["problem"]))
+    carry_out_all(jobs, _work, problem, workers, on_round)
     results = tabulate(read_toml(path / PLAN)["problem"], runs, path)
     write_whole(path / RESULTS, (json.dumps(results, indent=2) + "\n").encode())
 
@@ -109,11 +108,12 @@ def carry_out(path: Path, workers: int = 1, on_round: OnRound | None = None) -> 
     return Comparison(path, results, runs)
 
 
-def open(path: str | Path) -> Run | Comparison:
-    """A run or a finished comparison on disk."""
-    path = Path(path)
-    if not (path / PLAN).is_file():
-        return Run.open(path)
+def _work(path: Path, tell: OnRound) -> None:
+    execute(Run.open(path), on_round=tell)
+
+
+def open_comparison(path: Path) -> Comparison:
+    """A finished comparison on disk."""
     if not (path / RESULTS).is_file():
         raise UserError(f"{path} is not finished. Go on with: comity resume {path}")
     results = json.loads((path / RESULTS).read_text())
@@ -169,7 +169,7 @@ def _configurations(plan: Mapping[str, Any]) -> dict[tuple[str, str], list[Confi
         common = {k: v for k, v in plan["settings"].items() if k not in foreign}
         if not find(own["algorithm"]).communicates:
             common = {k: v for k, v in common.items() if k not in ("guard", "fine_tune")}
-        merged = _merge(common, own)
+        merged = merge(common, own)
         for preferences in plan["preferences"]:
             planned[entry, str(preferences)] = [
                 configure(
@@ -180,7 +180,8 @@ def _configurations(plan: Mapping[str, Any]) -> dict[tuple[str, str], list[Confi
     return planned
 
 
-def _merge(common: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+def merge(common: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings with one's own over the common ones, table by table."""
     merged = dict(common)
     for key, value in own.items():
         both = isinstance(value, Mapping) and isinstance(merged.get(key), Mapping)
@@ -190,65 +191,6 @@ def _merge(common: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
 
 def _run_at(path: Path, configuration: Configuration) -> Run:
     return Run.open(path) if (path / CONFIG).is_file() else Run.create(path, configuration)
-
-
-# -- many runs over processes --------------------------------------------------------------
-
-_ticks: SimpleQueue[tuple[int, str]] | None = None
-
-
-def _start_worker(ticks: SimpleQueue[tuple[int, str]], problem: Problem) -> None:
-    global _ticks
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    register(problem)
-    _ticks = ticks
-
-
-def _work(path: str) -> None:
-    def tell(done: int, total: int, text: str) -> None:
-        if _ticks is not None:
-            _ticks.put((1, text))
-
-    execute(Run.open(path), on_round=tell)
-
-
-def _execute_all(runs: Sequence[Run], workers: int, on_round: OnRound | None) -> None:
-    """Bring runs to their end; one process each, at most ``workers`` at a time."""
-    total, done = sum(run.configuration.rounds for run in runs), 0
-
-    def tick(count: int, text: str) -> None:
-        nonlocal done
-        done += count
-        if on_round is not None:
-            on_round(done, total, text)
-
-    if min(workers, len(runs)) <= 1:
-        for run in runs:
-            execute(run, on_round=lambda _done, _total, text: tick(1, text))
-        return
-    context = multiprocessing.get_context("spawn")
-    ticks: SimpleQueue[tuple[int, str]] = context.SimpleQueue()
-    pool = ProcessPoolExecutor(
-        min(workers, len(runs)),
-        mp_context=context,
-        initializer=_start_worker,
-        initargs=(ticks, runs[0].configuration.get_problem()),
-    )
-    try:
-        pending: set[Future[None]] = {pool.submit(_work, str(run.path)) for run in runs}
-        while pending:
-            finished, pending = wait(pending, timeout=0.5)
-            while not ticks.empty():
-                tick(*ticks.get())
-            for future in finished:
-                future.result()
-    except BaseException:
-        processes = list((pool._processes or {}).values())
-        pool.shutdown(wait=False, cancel_futures=True)
-        for process in processes:
-            process.terminate()
-        raise
-    pool.shutdown()
 
 
 # -- the table -----------------------------------------------------------------------------
@@ -284,8 +226,8 @@ def tabulate(problem: str, runs: Mapping[str, Sequence[Run]], path: Path) -> dic
                 "algorithm": entry,
                 "preferences": preferences,
                 "seeds": [run.configuration.seed for run in group],
-                "metrics": _spread(metrics),
-                "metrics_last": _spread(last),
+                "metrics": spread_of(metrics),
+                "metrics_last": spread_of(last),
                 **_yardsticks(group),
                 "runs": [str(run.path.relative_to(path)) for run in group],
             }
@@ -298,14 +240,15 @@ def _yardsticks(runs: Sequence[Run]) -> dict[str, dict[str, float]]:
     return {
         kind: {
             name: value["mean"]
-            for name, value in _spread(run.results[kind] for run in runs).items()
+            for name, value in spread_of(run.results[kind] for run in runs).items()
         }
         for kind in ("trivial", "optimum")
         if kind in runs[0].results
     }
 
 
-def _spread(values: Iterable[Mapping[str, float]]) -> dict[str, dict[str, float]]:
+def spread_of(values: Iterable[Mapping[str, float]]) -> dict[str, dict[str, float]]:
+    """Mean and population standard deviation of each measure."""
     rows = list(values)
     columns = {name: np.array([row[name] for row in rows]) for name in rows[0]}
     return {

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from comity.configuration import Configuration, configure
 from comity.engines.embedded import Embedded
 from comity.errors import UserError
-from comity.federation import Federation, Record
+from comity.federation import Federation, Loop, Record
 from comity.fronts import front, measures
 from comity.problems import Problem, register
 from comity.problems.environments import idle_returns
@@ -83,10 +83,10 @@ def execute(run: Run, workers: int = 1, on_round: OnRound | None = None) -> Run:
     with limited(configuration.threads):
         started = time.monotonic()
         with Embedded(configuration, workers) as engine:
-            federation = Federation(configuration, engine)
-            started -= _restore(run, federation)
-            _advance(run, federation, started, on_round)
-            run.append_history(_entry(federation.finish()))
+            loop = Loop(engine, Federation(configuration))
+            started -= _restore(run, loop)
+            _advance(run, loop, started, on_round)
+            run.append_history(_entry(*loop.finish()))
             run.save_models(engine.models(kept=configuration.keep == "best"))
             # rewards are float32: a return of 8.2 must equal the front's 8.2
             tested = {kept: engine.test(kept).round(6) for kept in (True, False)}
@@ -100,37 +100,37 @@ def execute(run: Run, workers: int = 1, on_round: OnRound | None = None) -> Run:
     return run
 
 
-def _restore(run: Run, federation: Federation) -> float:
+def _restore(run: Run, loop: Loop) -> float:
     """Go back to the last checkpoint, if there is one; the seconds spent before it."""
     seconds = 0.0
     checkpoint = run.load_checkpoint()
     if checkpoint is not None:
         tensors, values = checkpoint
         try:
-            federation.load(tensors, values)
+            loop.load(tensors, values)
             seconds = float(values["seconds"])
         except (KeyError, ValueError, RuntimeError) as error:
             raise UserError(
                 f"{run.path}: the checkpoint does not fit its configuration ({error}). Start "
                 f"again with: comity run --config {run.path / CONFIG}"
             ) from None
-    run.cut_history(federation.done)
+    run.cut_history(loop.done)
     return seconds
 
 
-def _advance(run: Run, federation: Federation, started: float, on_round: OnRound | None) -> None:
+def _advance(run: Run, loop: Loop, started: float, on_round: OnRound | None) -> None:
     """Run the rounds that are left; save now and then, and after the last one."""
     rounds = run.configuration.rounds
     saved = time.monotonic()
-    for record in federation.rounds():
+    for (record,) in loop.rounds():
         run.append_history(_entry(record))
         now = time.monotonic()
-        if now - saved >= _CHECKPOINT_SECONDS or federation.done == rounds:
-            state, plain = federation.state()
+        if now - saved >= _CHECKPOINT_SECONDS or loop.done == rounds:
+            state, plain = loop.state()
             run.save_checkpoint(state, {**plain, "seconds": now - started})
             saved = now
         if on_round is not None:
-            on_round(federation.done, rounds, _progress(run.configuration, record))
+            on_round(loop.done, rounds, _progress(run.configuration, record))
 
 
 def summarise(

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
-import torch
 
 from comity.algorithms import Round
 from comity.configuration import Configuration
@@ -30,6 +29,7 @@ class Engine(Protocol):
     def round(self, order: Order) -> tuple[Message, Report]: ...
     def roll_back(self, clients: tuple[int, ...]) -> None: ...
     def finish(self, order: Order, extra_rounds: int) -> Report: ...
+    def install(self, order: Order) -> None: ...
     def state(self) -> Values: ...
     def load(self, state: Values) -> None: ...
 
@@ -49,71 +49,86 @@ class Record:
 
 
 class Federation:
-    """The server half: selects, delivers, checks and mixes; the engine does the rest."""
+    """The server half of one federation: selects, delivers, checks and mixes.
 
-    def __init__(self, configuration: Configuration, engine: Engine) -> None:
-        self.configuration, self.engine = configuration, engine
+    ``clients`` are its members' names on the engine, 0 to n-1 unless several federations share
+    one; ``initial`` is the model that all of them start from, or one row for each.
+    """
+
+    def __init__(
+        self,
+        configuration: Configuration,
+        clients: Sequence[int] | None = None,
+        initial: Fleet | None = None,
+    ) -> None:
+        self.configuration = configuration
         self.algorithm = configuration.get_algorithm()
-        self.everyone = tuple(range(configuration.clients))
+        self.everyone = tuple(range(configuration.clients) if clients is None else clients)
         self.done = 0
+        self._template = initial_fleet(configuration, 1) if initial is None else initial
         self._rows: Fleet | None = None
         self._route: dict[int, int] = {}
         self._uploads: Fleet | None = None
-        self._template = initial_fleet(configuration, 1)
+        self._delivered: Fleet | None = None
 
-    def rounds(self) -> Iterator[Record]:
-        """Run the rounds that are left, one record each."""
-        last = self.configuration.rounds
-        while self.done < last:
-            replaced = self.configuration.fine_tune == "replace-last" and self.done + 1 == last
-            yield self._round(self.done + 1, mixes=not replaced)
+    @property
+    def initial(self) -> Fleet:
+        """The models that the clients start from, one row each."""
+        return self._initial(tuple(self._template), self.everyone)
 
-    def finish(self) -> Record:
-        """The last delivery to all (left out when the last mixing was replaced by training)."""
-        fine_tune = self.configuration.fine_tune
-        extra = int(fine_tune.partition(":")[2] or 0)
-        number = self.configuration.rounds + 1
-        delivers = fine_tune != "replace-last" and self.algorithm.communicates
-        record = Record(number, self.everyone, None)
-        models = self._deliver(self.everyone, record) if delivers else None
-        record.report = self.engine.finish(Order(number, self.everyone, models), extra)
-        record.clusters = self.algorithm.clusters()
-        return record
+    @property
+    def server_models(self) -> Fleet | None:
+        """The models that the server holds, each once; None before anything was mixed."""
+        if self._rows is None:
+            return None
+        return self._rows.select(sorted(set(self._route.values()))).group(*self._template)
 
-    def _round(self, number: int, mixes: bool) -> Record:
-        present = self._select(number, everyone=not mixes)
+    def order(self) -> tuple[Order, Record]:
+        """What the next round asks of which clients."""
+        number = self.done + 1
+        present = self._select(number, everyone=not self._mixes(number))
         record = Record(number, present, None)
-        delivered = self._deliver(present, record)
-        message, record.report = self.engine.round(Order(number, present, delivered))
+        self._delivered = self._deliver(present, record)
+        return Order(number, present, self._delivered), record
+
+    def last_order(self) -> tuple[Order, Record]:
+        """The last delivery to all (left out when the last mixing was replaced by training)."""
+        number = self.configuration.rounds + 1
+        record = Record(number, self.everyone, None, self.algorithm.clusters())
+        delivers = self.configuration.fine_tune != "replace-last" and self.algorithm.communicates
+        models = self._deliver(self.everyone, record) if delivers else None
+        return Order(number, self.everyone, models), record
+
+    def take(self, message: Message, record: Record) -> tuple[int, ...]:
+        """Check and mix what the clients of a round sent; those named must be rolled back."""
+        number, present = record.round, record.clients
         self.done = number
-        if not (mixes and self.algorithm.communicates):
-            return record
+        if not (self._mixes(number) and self.algorithm.communicates):
+            return ()
         record.bytes_up = _size(message.models, len(present)) + 8 * len(present) * len(
             message.statistics
         )
-        start = self._start(present, delivered, message)
+        start = self._start(present, self._delivered, message)
         self._remember_uploads(message)
         good = message.models.finite()
-        for client in np.array(present)[~good].tolist():
+        failed = tuple(np.array(present)[~good].tolist())
+        for client in failed:
             record.events.append(
                 f"client {client}, round {number}: its model is no longer finite; "
                 "rolled back to its start and left out"
             )
-        if not good.all():
-            self.engine.roll_back(tuple(np.array(present)[~good].tolist()))
         rows = np.flatnonzero(good)
         if not len(rows):
             record.events.append(f"round {number}: nobody sent a usable model; nothing was mixed")
-            return record
+            return failed
         senders = tuple(present[row] for row in rows)
         sent = message.models.select(rows)
-        model_names = tuple(self._template)
         mixings = self.algorithm.mix(
             Round(
                 number=number,
                 present=senders,
                 everyone=self.everyone,
-                sent=sent.group(*model_names),
+                sent=sent.group(*self._template),
                 start=start.select(rows),
                 sizes=message.statistics["size"][rows],
             )
@@ -121,13 +136,17 @@ class Federation:
         self._take(sent, mixings, len(rows))
         record.clusters = self.algorithm.clusters()
         record.mixing = self._who_from_whom(mixings, senders)
-        return record
+        return failed
+
+    def _mixes(self, number: int) -> bool:
+        replaced = self.configuration.fine_tune == "replace-last"
+        return not (replaced and number == self.configuration.rounds)
 
     def _select(self, number: int, everyone: bool) -> tuple[int, ...]:
         count = max(1, round(self.configuration.participation * len(self.everyone)))
         if everyone or count == len(self.everyone):
             return self.everyone
-        generator = stream(self.configuration.seed, "selection", number)
+        generator = stream(self.configuration.seed, "selection", number, self.everyone[0])
         return tuple(sorted(generator.choice(self.everyone, count, replace=False).tolist()))
 
     def _deliver(self, clients: Sequence[int], record: Record) -> Fleet | None:
@@ -140,27 +159,35 @@ class Federation:
     def _start(self, present: Sequence[int], delivered: Fleet | None, message: Message) -> Fleet:
         """What each client started from: what it was sent, or what it last sent if it declined."""
         if delivered is None:
-            return self._initial(tuple(self._template), len(present))
+            return self._initial(tuple(self._template), present)
         start = delivered.group(*self._template)
         declined = np.flatnonzero(message.statistics.get("declined", np.zeros(len(present))))
         if len(declined) and self._uploads is not None:
             start = start.clone()
-            start.put(declined, self._uploads.select(np.array(present)[declined]))
+            clients = [present[place] for place in declined.tolist()]
+            start.put(declined, self._uploads.select(self._places(clients)))
         return start
 
-    def _initial(self, names: Sequence[str], count: int) -> Fleet:
-        """Copies of the initial model, without the memory."""
-        models = {name: self._template[name.removeprefix(_TARGET)] for name in names}
-        return Fleet({name: t.expand(count, *t.shape[1:]) for name, t in models.items()})
+    def _initial(self, names: Sequence[str], clients: Sequence[int]) -> Fleet:
+        """What some clients began with; of one common model, copies without the memory."""
+        models = Fleet({name: self._template[name.removeprefix(_TARGET)] for name in names})
+        if len(models) > 1:
+            return models.select(self._places(clients))
+        expanded = {k: t.expand(len(clients), *t.shape[1:]) for k, t in models.tensors.items()}
+        return Fleet(expanded)
 
     def _remember_uploads(self, message: Message) -> None:
         if not (self.configuration.guard and self.algorithm.personal):
             return
         models = message.models.group(*self._template)
         if self._uploads is None:
-            self._uploads = self._initial(tuple(self._template), len(self.everyone)).clone()
+            self._uploads = self.initial.clone()
         good = np.flatnonzero(models.finite())
-        self._uploads.put(np.array(message.clients)[good], models.select(good))
+        clients = [message.clients[place] for place in good]
+        self._uploads.put(self._places(clients), models.select(good))
+
+    def _places(self, clients: Sequence[int]) -> list[int]:
+        return [self.everyone.index(client) for client in clients]
 
     def _take(self, sent: Fleet, mixings: Mapping[str, Mixing], givers: int) -> None:
         """Mix, and keep the server models of clients that the new route does not name."""
@@ -175,7 +202,7 @@ class Federation:
         waiting = [client for client in self.everyone if client not in route]
         if waiting:
             if self._rows is None:
-                old = self._initial(tuple(sent), len(waiting))
+                old = self._initial(tuple(sent), waiting)
             else:
                 old = self._rows.select([self._route[client] for client in waiting])
             route.update({client: len(fresh) + i for i, client in enumerate(waiting)})
@@ -188,15 +215,16 @@ class Federation:
         matrix = np.full((len(self.everyone),) * 2, np.nan)
         for client, row in next(iter(mixings.values())).route.items():
             total = sum(_of(mixings, name).weights[row] * size for name, size in sizes.items())
-            matrix[client, :] = 0.0
-            matrix[client, list(senders)] = total / sum(sizes.values())
+            (place,) = self._places([client])
+            matrix[place, :] = 0.0
+            matrix[place, self._places(senders)] = total / sum(sizes.values())
         return matrix
 
     # -- persistence -----------------------------------------------------------------------
 
     def state(self) -> tuple[Values, dict[str, Any]]:
-        """Tensors and plain values that make the federation go on as if never interrupted."""
-        tensors = {f"site/{name}": value for name, value in self.engine.state().items()}
+        """Tensors and plain values that make the server go on as if never interrupted."""
+        tensors: Values = {}
         for part, fleet in (("rows", self._rows), ("uploads", self._uploads)):
             if fleet is not None:
                 tensors.update({f"{part}/{k}": t.numpy() for k, t in fleet.tensors.items()})
@@ -205,19 +233,97 @@ class Federation:
 
     def load(self, tensors: Values, values: Mapping[str, Any]) -> None:
         """Take back what `state` gave."""
-
-        def part(prefix: str) -> Values:
-            return {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}
-
-        def fleet(prefix: str) -> Fleet | None:
-            found = {k: torch.from_numpy(v.copy()) for k, v in part(prefix).items()}
-            return Fleet(found) if found else None
-
-        self.engine.load(part("site/"))
-        self._rows, self._uploads = fleet("rows/"), fleet("uploads/")
+        self._rows = Fleet.from_arrays(part(tensors, "rows/"))
+        self._uploads = Fleet.from_arrays(part(tensors, "uploads/"))
         self.done = values["done"]
-        self._route = {c: r for c, r in enumerate(values["route"]) if r >= 0}
+        pairs = zip(self.everyone, values["route"], strict=True)
+        self._route = {client: row for client, row in pairs if row >= 0}
         self.algorithm.load(values["algorithm"])
+
+
+class Loop:
+    """The round loop: federations of equal configuration, advanced together on one engine.
+
+    Their clients train as one fleet; their servers know nothing of each other.
+    """
+
+    def __init__(self, engine: Engine, *federations: Federation) -> None:
+        self.engine, self.federations = engine, federations
+
+    @property
+    def done(self) -> int:
+        return self.federations[0].done
+
+    def install(self) -> None:
+        """Hand every client the initial model of its federation, where these differ."""
+        for federation in self.federations:
+            self.engine.install(Order(0, federation.everyone, federation.initial))
+
+    def rounds(self) -> Iterator[list[Record]]:
+        """Run the rounds that are left; one record a federation each."""
+        while self.done < self.federations[0].configuration.rounds:
+            asked = [federation.order() for federation in self.federations]
+            failed: tuple[int, ...] = ()
+            for places in _alike([order for order, _ in asked]):
+                message, report = self.engine.round(_joined([asked[i][0] for i in places]))
+                at = 0
+                for i in places:
+                    record = asked[i][1]
+                    rows = slice(at, at + len(record.clients))
+                    record.report = report.part(rows)
+                    failed += self.federations[i].take(message.part(rows), record)
+                    at = rows.stop
+            if failed:
+                self.engine.roll_back(tuple(sorted(failed)))
+            yield [record for _, record in asked]
+
+    def finish(self) -> list[Record]:
+        """The last delivery to all, and fine-tuning after it."""
+        extra = int(self.federations[0].configuration.fine_tune.partition(":")[2] or 0)
+        asked = [federation.last_order() for federation in self.federations]
+        for places in _alike([order for order, _ in asked]):
+            report = self.engine.finish(_joined([asked[i][0] for i in places]), extra)
+            at = 0
+            for i in places:
+                record = asked[i][1]
+                record.report = report.part(slice(at, at + len(record.clients)))
+                at += len(record.clients)
+        return [record for _, record in asked]
+
+    def state(self) -> tuple[Values, dict[str, Any]]:
+        """Everything that is needed to go on as if never interrupted."""
+        tensors = {f"site/{name}": value for name, value in self.engine.state().items()}
+        plain = []
+        for number, federation in enumerate(self.federations):
+            own, values = federation.state()
+            tensors.update({f"{number}/{name}": value for name, value in own.items()})
+            plain.append(values)
+        return tensors, {"federations": plain}
+
+    def load(self, tensors: Values, values: Mapping[str, Any]) -> None:
+        """Take back what `state` gave."""
+        self.engine.load(part(tensors, "site/"))
+        for number, (federation, own) in enumerate(
+            zip(self.federations, values["federations"], strict=True)
+        ):
+            federation.load(part(tensors, f"{number}/"), own)
+
+
+def part(values: Values, prefix: str) -> Values:
+    """The values whose names begin with a prefix, without it."""
+    return {k.removeprefix(prefix): v for k, v in values.items() if k.startswith(prefix)}
+
+
+def _alike(orders: Sequence[Order]) -> list[list[int]]:
+    """Orders that can be one: those that deliver models, and those that deliver none."""
+    kinds = [[i for i, o in enumerate(orders) if (o.models is None) == none] for none in (0, 1)]
+    return [places for places in kinds if places]
+
+
+def _joined(orders: Sequence[Order]) -> Order:
+    models = [order.models for order in orders if order.models is not None]
+    clients = tuple(client for order in orders for client in order.clients)
+    return Order(orders[0].round, clients, Fleet.cat(models) if models else None)
 
 
 def _of(mixings: Mapping[str, Mixing], name: str) -> Mixing:
@@ -232,4 +338,4 @@ def _size(models: Fleet, clients: int) -> int:
     return each * clients
 
 
-__all__ = ["Engine", "Federation", "Record"]
+__all__ = ["Engine", "Federation", "Loop", "Record"]

@@ -46,6 +46,12 @@ class Fleet:
             }
         )
 
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Fleet | None:
+        """What was saved as plain arrays; None if nothing was."""
+        found = {name: torch.from_numpy(array.copy()) for name, array in arrays.items()}
+        return cls(found) if found else None
+
     def __len__(self) -> int:
         return self.size
 
@@ -240,10 +246,12 @@ class _StackedLinear(torch.autograd.Function):
         return torch.baddbmm(bias.unsqueeze(1), inputs, weight.transpose(1, 2))
 
     @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, Tensor, Tensor]:
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
         (grad,) = grads
         inputs, weight = ctx.saved_tensors
         upstream = torch.bmm(grad, weight) if ctx.needs_input_grad[0] else None
+        if not ctx.needs_input_grad[1]:  # a gradient that only passes through, as an actor's does
+            return upstream, None, None
         return upstream, torch.bmm(grad.transpose(1, 2), inputs), grad.sum(1)
 
 

@@ -18,6 +18,19 @@ Vectors = NDArray[np.float64]
 UTILITY_WEIGHTS = 100
 
 
+def nondominated(vectors: Vectors) -> NDArray[np.bool_]:
+    """Which vectors no other one dominates; of equal ones (to 1e-6) only the first."""
+    points = np.round(np.atleast_2d(vectors), 6)
+    best = moocore.is_nondominated(points, maximise=True, keep_weakly=True)
+    _, first = np.unique(points, axis=0, return_index=True)
+    return np.asarray(best & np.isin(np.arange(len(points)), first))
+
+
+def above(vectors: Vectors, reference: Sequence[float]) -> NDArray[np.bool_]:
+    """Which vectors count for a hypervolume: better than the reference point in everything."""
+    return np.asarray((np.atleast_2d(vectors) > np.asarray(reference)).all(axis=1))
+
+
 def front(vectors: Vectors) -> Vectors:
     """The non-dominated vectors, each once, sorted.
 
@@ -58,6 +71,21 @@ def expected_utility(vectors: Vectors, weights: Vectors | None = None) -> float:
     return float((weights @ points.T).max(axis=1).mean())
 
 
+def set_measures(
+    vectors: Vectors, reference: Sequence[float], target: Vectors | None
+) -> dict[str, float]:
+    """The measures of a set of vectors, whoever they belong to."""
+    values = {
+        "hypervolume": hypervolume(vectors, reference),
+        "sparsity": sparsity(vectors),
+        "cardinality": float(cardinality(vectors)),
+        "expected_utility": expected_utility(vectors),
+    }
+    if target is not None:
+        values["igd"] = igd(vectors, target)
+    return values
+
+
 def measures(
     vectors: Vectors,
     preferences: Vectors,
@@ -69,13 +97,8 @@ def measures(
     scalarised = (vectors * preferences).sum(axis=1)
     values = {
         "mean_scalarised": float(scalarised.mean()),
-        "hypervolume": hypervolume(vectors, reference),
-        "sparsity": sparsity(vectors),
-        "cardinality": float(cardinality(vectors)),
-        "expected_utility": expected_utility(vectors),
+        **set_measures(vectors, reference, target),
     }
-    if target is not None:
-        values["igd"] = igd(vectors, target)
     if optimum is not None:
         values["mean_regret"] = float((optimum - scalarised).mean())
     return values

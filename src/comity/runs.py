@@ -13,10 +13,10 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -37,41 +37,39 @@ CONFIG, HISTORY, CHECKPOINT = "config.toml", "history.jsonl", "checkpoint.safete
 RESULTS, TIMING, MODELS = "results.json", "timing.json", "models"
 
 
-class Run:
-    """One run on disk, finished or not."""
+class Directory:
+    """What a run or a search has on disk: configuration, history, checkpoint, results, times."""
+
+    kind: ClassVar[str]
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     def __repr__(self) -> str:
-        return f"<comity run {self.path}>"
+        return f"<comity {self.kind} {self.path}>"
 
     @classmethod
-    def create(cls, path: Path, configuration: Configuration) -> Run:
-        """Start a directory; an existing one is never touched."""
+    def make(cls, path: Path, configuration: str) -> Self:
+        """Start a directory with a configuration as TOML; an existing one is never touched."""
         try:
             path.mkdir(parents=True)
         except FileExistsError:
             raise UserError(
                 f"out: {path} exists already. Choose another directory, or go on with an "
-                f"interrupted run: comity resume {path}"
+                f"interrupted {cls.kind}: comity resume {path}"
             ) from None
         except OSError as error:
             raise UserError(f"out: cannot create {path}: {error.strerror}.") from None
-        write_whole(path / CONFIG, configuration.to_toml().encode())
+        write_whole(path / CONFIG, configuration.encode())
         return cls(path)
 
     @classmethod
-    def open(cls, path: str | Path) -> Run:
-        """An existing run directory."""
+    def open(cls, path: str | Path) -> Self:
+        """An existing directory."""
         path = Path(path)
         if not (path / CONFIG).is_file():
-            raise UserError(f"{path} is not a run directory: it has no {CONFIG}.")
+            raise UserError(f"{path} is not a {cls.kind} directory: it has no {CONFIG}.")
         return cls(path)
-
-    @cached_property
-    def configuration(self) -> Configuration:
-        return configure(read_toml(self.path / CONFIG))
 
     @property
     def finished(self) -> bool:
@@ -79,7 +77,7 @@ class Run:
 
     @cached_property
     def results(self) -> dict[str, Any]:
-        """What the run ended with, as in ``results.json``."""
+        """What it ended with, as in ``results.json``."""
         if not self.finished:
             raise UserError(f"{self.path} is not finished. Go on with: comity resume {self.path}")
         return dict(_read_json(self.path / RESULTS))
@@ -90,11 +88,48 @@ class Run:
 
     @property
     def history(self) -> list[dict[str, Any]]:
-        """One entry a round."""
+        """One entry a round of a run, or an iteration of a search."""
         path = self.path / HISTORY
         if not path.is_file():
             return []
         return [json.loads(line) for line in path.read_text().splitlines()]
+
+    def save_checkpoint(self, tensors: Values, values: Mapping[str, Any]) -> None:
+        save_values(self.path / CHECKPOINT, tensors, values)
+
+    def load_checkpoint(self) -> tuple[Values, dict[str, Any]] | None:
+        """The last checkpoint; None if there is none yet."""
+        path = self.path / CHECKPOINT
+        return load_values(path) if path.is_file() else None
+
+    def append_history(self, entry: Mapping[str, Any]) -> None:
+        with (self.path / HISTORY).open("a") as file:
+            file.write(json.dumps(entry) + "\n")
+
+    def rewrite_history(self, entries: Sequence[Mapping[str, Any]]) -> None:
+        """The history as a checkpoint has it: later entries are cut, missing ones added."""
+        lines = "".join(json.dumps(entry) + "\n" for entry in entries)
+        write_whole(self.path / HISTORY, lines.encode())
+
+    def save_results(self, results: Mapping[str, Any], seconds: float) -> None:
+        """The last thing that is written: its presence means that all is finished."""
+        write_whole(self.path / TIMING, _json({"seconds": seconds}))
+        write_whole(self.path / RESULTS, _json(results))
+
+
+class Run(Directory):
+    """One run on disk, finished or not."""
+
+    kind = "run"
+
+    @classmethod
+    def create(cls, path: Path, configuration: Configuration) -> Run:
+        """Start a run's directory."""
+        return cls.make(path, configuration.to_toml())
+
+    @cached_property
+    def configuration(self) -> Configuration:
+        return configure(read_toml(self.path / CONFIG))
 
     @property
     def front(self) -> NDArray[np.float64]:
@@ -111,19 +146,9 @@ class Run:
                 f"client = {client}: {self.path} has no model of that client; clients are "
                 f"0 to {self.configuration.clients - 1}, and the run must be finished."
             )
-        tensors, _ = load_values(path)
-        template = self.configuration.get_problem().model()
-        return Fleet({k: torch.from_numpy(v[None]) for k, v in tensors.items()}).module(0, template)
+        return load_model(path, self.configuration.get_problem().model())
 
     # -- while it runs ---------------------------------------------------------------------
-
-    def save_checkpoint(self, tensors: Values, values: Mapping[str, Any]) -> None:
-        save_values(self.path / CHECKPOINT, tensors, values)
-
-    def load_checkpoint(self) -> tuple[Values, dict[str, Any]] | None:
-        """The last checkpoint; None if the run was stopped before its first one."""
-        path = self.path / CHECKPOINT
-        return load_values(path) if path.is_file() else None
 
     def cut_history(self, rounds: int) -> None:
         """Drop what was recorded after the checkpoint from which the run goes on."""
@@ -136,28 +161,35 @@ class Run:
             )
         write_whole(path, b"".join(lines[:rounds]))
 
-    def append_history(self, entry: Mapping[str, Any]) -> None:
-        with (self.path / HISTORY).open("a") as file:
-            file.write(json.dumps(entry) + "\n")
-
     def save_models(self, models: Fleet) -> None:
         """One file a client, with what is needed to use it in its header."""
         (self.path / MODELS).mkdir(exist_ok=True)
-        about = {
-            "problem": self.configuration.problem,
-            "algorithm": self.configuration.algorithm,
-            "settings": self.configuration.algorithm_settings,
-            "version": __version__,
-        }
         for client in range(len(models)):
-            row = {name: tensor[client].numpy() for name, tensor in models.tensors.items()}
             path = self.path / MODELS / f"client-{client}.safetensors"
-            save_values(path, row, {**about, "client": client})
+            save_model(path, models, client, {**about(self.configuration), "client": client})
 
-    def save_results(self, results: Mapping[str, Any], seconds: float) -> None:
-        """The last thing a run writes: its presence means that the run is finished."""
-        write_whole(self.path / TIMING, _json({"seconds": seconds}))
-        write_whole(self.path / RESULTS, _json(results))
+
+def about(configuration: Configuration) -> dict[str, Any]:
+    """What the header of a model's file says of its origin."""
+    return {
+        "problem": configuration.problem,
+        "algorithm": configuration.algorithm,
+        "settings": configuration.algorithm_settings,
+        "version": __version__,
+    }
+
+
+def save_model(path: Path, models: Fleet, row: int, header: Mapping[str, Any]) -> None:
+    """One row of a fleet as a file of its own."""
+    values = {name: tensor[row].numpy() for name, tensor in models.tensors.items()}
+    save_values(path, values, header)
+
+
+def load_model(path: Path, template: nn.Module) -> nn.Module:
+    """What `save_model` wrote, as a plain module."""
+    tensors, _ = load_values(path)
+    fleet = Fleet({k: torch.from_numpy(v[None]) for k, v in tensors.items()})
+    return fleet.module(0, template)
 
 
 def save_values(path: Path, tensors: Values, values: Mapping[str, Any]) -> None:

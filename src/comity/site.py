@@ -44,6 +44,12 @@ class Message:
     statistics: dict[str, NDArray[np.float64]]
     """``size``: how much data a client has; ``declined``: 1 where it kept its own model."""
 
+    def part(self, rows: slice) -> Message:
+        """What some of the clients sent."""
+        models = Fleet({name: tensor[rows] for name, tensor in self.models.tensors.items()})
+        statistics = {name: values[rows] for name, values in self.statistics.items()}
+        return Message(self.clients[rows], models, statistics)
+
 
 @dataclass(frozen=True)
 class Report:
@@ -55,6 +61,17 @@ class Report:
     declined: NDArray[np.bool_]
     steps: Rows
     validation_steps: Rows
+
+    def part(self, rows: slice) -> Report:
+        """What happened to some of the clients."""
+        return Report(
+            received=None if self.received is None else self.received[rows],
+            trained=None if self.trained is None else self.trained[rows],
+            kept=self.kept[rows],
+            declined=self.declined[rows],
+            steps=self.steps[rows],
+            validation_steps=self.validation_steps[rows],
+        )
 
 
 def initial_fleet(configuration: Configuration, clients: int) -> Fleet:
@@ -87,6 +104,15 @@ class Site:
         self._start = self._models.clone()
         # What decides which model a client holds is paid for out of its steps; watching is not.
         self._validation_counts = configuration.keep == "best" or configuration.guard
+
+    def install(self, order: Order) -> None:
+        """Start from given models instead of the common initial one."""
+        if order.models is not None:
+            rows = self._rows(order.clients)
+            self._models.put(rows, order.models)
+            self._learner.restart(rows, order.models)
+            self._kept.put(rows, order.models)
+            self._start.put(rows, order.models)
 
     # -- one round -------------------------------------------------------------------------
 

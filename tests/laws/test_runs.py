@@ -10,9 +10,10 @@ import pytest
 from comity.algorithms import find
 from comity.engines.embedded import Embedded
 from comity.execution import execute, resume
-from comity.federation import Federation
+from comity.federation import Federation, Loop
 from comity.fleet import Fleet
 from comity.learners.dqn import DQN
+from comity.problems import find as find_problem
 from comity.runs import Run
 from comity.site import Site
 from tests.tiny import tiny
@@ -30,15 +31,11 @@ def contents(run: Run) -> dict[str, bytes]:
     return {file: (run.path / file).read_bytes() for file in files}
 
 
-def with_guard(name: str) -> dict[str, object]:
-    return {"algorithm": name, "guard": find(name).communicates}
-
-
-def test_1_same_configuration_same_bits(name, tmp_path):
-    configuration = tiny(**with_guard(name))
+def test_1_same_configuration_same_bits(case, tmp_path):
+    configuration = tiny(**case)
     first = outcome(tmp_path / "a", configuration)
     assert outcome(tmp_path / "b", configuration) == first
-    other = outcome(tmp_path / "c", tiny(**with_guard(name), seed=2))
+    other = outcome(tmp_path / "c", tiny(**case, seed=2))
     assert other["history.jsonl"] != first["history.jsonl"]
 
 
@@ -47,14 +44,13 @@ def test_1_whatever_the_number_of_workers(tmp_path):
     assert outcome(tmp_path / "1", configuration) == outcome(tmp_path / "2", configuration, 2)
 
 
-def test_2_one_fleet_or_many(name, tmp_path):
+def test_2_one_fleet_or_many(case, tmp_path):
     """Chunks of four, of two and of one client end with the same models, to tolerance."""
     models = []
     for chunk in (4, 2, 1):
-        configuration = tiny(algorithm=name, chunk=chunk, rounds=2)
+        configuration = tiny(**{**case, "guard": False}, chunk=chunk, rounds=2)
         with Embedded(configuration) as engine:
-            federation = Federation(configuration, engine)
-            list(federation.rounds())
+            list(Loop(engine, Federation(configuration)).rounds())
             models.append(engine.models(kept=False))
     for other in models[1:]:
         for tensor_name in models[0]:
@@ -64,8 +60,8 @@ def test_2_one_fleet_or_many(name, tmp_path):
 
 
 @pytest.mark.parametrize("after", [1, 3])
-def test_5_stop_anywhere(name, tmp_path, after):
-    configuration = tiny(**with_guard(name), participation=0.75)
+def test_5_stop_anywhere(case, tmp_path, after):
+    configuration = tiny(**case, participation=0.75)
     whole = outcome(tmp_path / "whole", configuration)
 
     def stop(done: int, total: int, text: str) -> None:
@@ -80,7 +76,7 @@ def test_5_stop_anywhere(name, tmp_path, after):
     assert contents(resume(broken.path)) == whole
 
 
-def test_6_private_stays_private(name, monkeypatch, tmp_path):
+def test_6_private_stays_private(case, monkeypatch, tmp_path):
     """Every message holds the declared tensors and statistics and nothing else.
 
     Two federations that differ in one client's preference send, in the first round before
@@ -96,13 +92,12 @@ def test_6_private_stays_private(name, monkeypatch, tmp_path):
 
     monkeypatch.setattr(Site, "round", listening)
     weights = [[0.3, 0.7], [0.6, 0.4], [0.9, 0.1], [0.2, 0.8]]
+    late = {find_problem(case["problem"]).learner: {"learning_starts": 60}}
     for first in ([0.3, 0.7], [0.8, 0.2]):
         seen.append([])
-        configuration = tiny(
-            **with_guard(name), preferences=[first, *weights[1:]], dqn={"learning_starts": 48}
-        )
+        configuration = tiny(**case, preferences=[first, *weights[1:]], **late)
         with Embedded(configuration) as engine:
-            list(Federation(configuration, engine).rounds())
+            list(Loop(engine, Federation(configuration)).rounds())
             declared = set(engine.models(kept=False))
     for message in seen[0]:
         assert set(message.models) == declared
@@ -118,11 +113,11 @@ def test_6_private_stays_private(name, monkeypatch, tmp_path):
 def test_7_absent_clients_keep_their_state(name):
     configuration = tiny(algorithm=name, participation=0.5, chunk=4)
     with Embedded(configuration) as engine:
-        federation = Federation(configuration, engine)
+        federation = Federation(configuration)
         seen = set()
         before = engine.models(kept=False).clone()
         state = {k: v.copy() for k, v in engine.state().items()}
-        for record in federation.rounds():
+        for (record,) in Loop(engine, federation).rounds():
             assert len(record.clients) == 2
             seen |= set(record.clients)
             absent = [c for c in federation.everyone if c not in record.clients]
@@ -146,9 +141,9 @@ def test_8_a_client_that_is_no_longer_finite_is_named_and_left_out(name, monkeyp
     monkeypatch.setattr(DQN, "train", poisoned)
     configuration = tiny(algorithm=name, chunk=4)
     with Embedded(configuration) as engine:
-        federation = Federation(configuration, engine)
-        records = list(federation.rounds())
-        federation.finish()
+        loop = Loop(engine, Federation(configuration))
+        records = [record for (record,) in loop.rounds()]
+        loop.finish()
         for kept in (True, False):
             if find(name).communicates:
                 assert engine.models(kept).finite().all()

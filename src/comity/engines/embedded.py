@@ -57,6 +57,9 @@ class Embedded:
         )
         return message, _together(reports)
 
+    def install(self, order: Order) -> None:
+        self._ask("install", self._shares(order))
+
     def roll_back(self, clients: tuple[int, ...]) -> None:
         orders = self._shares(Order(0, clients, None))
         self._ask("roll_back", {number: (part[0].clients,) for number, part in orders.items()})

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from comity.runs import Run
+    from comity.searches import Search
+    from comity.searches.comparison import SearchComparison
 
 PAGE = "report.html"
 
@@ -39,6 +41,16 @@ def write_comparison_report(
     return _write(path / PAGE, comparison_page(comparison, runs, pictures))
 
 
+def write_search_report(search: Search) -> Path:
+    """Draw a finished search's pictures into its directory, and the page that holds them."""
+    return search.path
+
+
+def write_searches_report(comparison: SearchComparison) -> Path:
+    """Draw the pictures of a comparison of searches, and the page that holds them."""
+    return comparison.path
+
+
 def _write(path: Path, page: str) -> Path:
     from comity.runs import write_whole
 
@@ -46,4 +58,10 @@ def _write(path: Path, page: str) -> Path:
     return path
 
 
-__all__ = ["PAGE", "write_comparison_report", "write_report"]
+__all__ = [
+    "PAGE",
+    "write_comparison_report",
+    "write_report",
+    "write_search_report",
+    "write_searches_report",
+]

@@ -1,0 +1,85 @@
+"""Many independent runs or searches over several processes, with one progress."""
+
+from __future__ import annotations
+
+import multiprocessing
+import signal
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor, wait
+from dataclasses import dataclass
+from multiprocessing.queues import SimpleQueue
+from pathlib import Path
+
+from comity.problems import Problem, register
+
+OnRound = Callable[[int, int, str], None]
+"""Called after each round with rounds done, rounds in all, and a short text."""
+Work = Callable[[Path, OnRound], None]
+"""Brings the run or search in a directory to its end; a named function of a module."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """A directory whose run or search is to be brought to its end, and how long that is."""
+
+    path: Path
+    rounds: int
+
+
+def carry_out_all(
+    jobs: Sequence[Job], work: Work, problem: Problem, workers: int, on_round: OnRound | None
+) -> None:
+    """One process a job, at most ``workers`` at a time."""
+    total, done = sum(job.rounds for job in jobs), 0
+
+    def tick(text: str) -> None:
+        nonlocal done
+        done += 1
+        if on_round is not None:
+            on_round(done, total, text)
+
+    if min(workers, len(jobs)) <= 1:
+        for job in jobs:
+            work(job.path, lambda _done, _total, text: tick(text))
+        return
+    context = multiprocessing.get_context("spawn")
+    ticks: SimpleQueue[str] = context.SimpleQueue()
+    pool = ProcessPoolExecutor(
+        min(workers, len(jobs)),
+        mp_context=context,
+        initializer=_start_worker,
+        initargs=(ticks, problem),
+    )
+    try:
+        pending: set[Future[None]] = {pool.submit(_work, work, job.path) for job in jobs}
+        while pending:
+            finished, pending = wait(pending, timeout=0.5)
+            while not ticks.empty():
+                tick(ticks.get())
+            for future in finished:
+                future.result()
+    except BaseException:
+        processes = list((pool._processes or {}).values())
+        pool.shutdown(wait=False, cancel_futures=True)
+        for process in processes:
+            process.terminate()
+        raise
+    pool.shutdown()
+
+
+_ticks: SimpleQueue[str] | None = None
+
+
+def _start_worker(ticks: SimpleQueue[str], problem: Problem) -> None:
+    global _ticks
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    register(problem)
+    _ticks = ticks
+
+
+def _work(work: Work, path: Path) -> None:
+    def tell(done: int, total: int, text: str) -> None:
+        if _ticks is not None:
+            _ticks.put(text)
+
+    work(path, tell)

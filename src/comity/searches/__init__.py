@@ -1,0 +1,23 @@
+"""Searches: a layer above federations that looks for a whole front of models."""
+
+from comity.searches import annealing, gap, grid, uniform
+from comity.searches.configuration import SearchConfiguration, SearchSettings, configure_search
+from comity.searches.directory import ModelFront, Search
+from comity.searches.generator import Found, Generator, find, generator, generators
+
+__all__ = [
+    "Found",
+    "Generator",
+    "ModelFront",
+    "Search",
+    "SearchConfiguration",
+    "SearchSettings",
+    "annealing",
+    "configure_search",
+    "find",
+    "gap",
+    "generator",
+    "generators",
+    "grid",
+    "uniform",
+]

@@ -1,0 +1,213 @@
+"""Comparisons of searches: several generators and schemes over several seeds.
+
+An entry is a generator with, if wanted, settings: ``gap``, ``annealing[warm_start=true]``,
+``gap[spread=true,clients=15,candidates=15]``. Random weights always take part: they are the
+control that no search may be shown without.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tomli_w
+
+from comity.comparison import merge, spread_of
+from comity.configuration import RUN_SETTINGS, parse_setting, read_toml
+from comity.errors import UserError
+from comity.execution import check_workers, free_path
+from comity.parallel import Job, OnRound, carry_out_all
+from comity.problems import Problem, register
+from comity.problems import find as find_problem
+from comity.runs import CONFIG, write_whole
+from comity.searches.configuration import SearchConfiguration, SearchSettings, configure_search
+from comity.searches.directory import Search
+from comity.searches.execution import execute_search, rounds_in_all, sorted_out
+from comity.searches.generator import find
+
+PLAN, RESULTS = "searches.toml", "searches.json"
+
+
+@dataclass(frozen=True)
+class SearchComparison:
+    """A finished comparison of searches: its table and the searches behind it."""
+
+    path: Path
+    results: dict[str, Any]
+    searches: dict[str, list[Search]]
+    """Searches by entry, one a seed."""
+
+
+def compare_searches(
+    problem: str | Problem,
+    *,
+    generators: Sequence[str],
+    seeds: int | Sequence[int] = 3,
+    out: str | Path | None = None,
+    workers: int = 1,
+    on_round: OnRound | None = None,
+    **settings: Any,
+) -> SearchComparison:
+    """Run each search with each seed, and tabulate. Other settings are those of `search`."""
+    if isinstance(problem, Problem):
+        problem = register(problem).name
+    entries = list(generators)
+    if not any(entry == "random" for entry in entries):
+        entries.append("random")
+    plan = {
+        "problem": problem,
+        "generators": entries,
+        "seeds": list(range(1, seeds + 1)) if isinstance(seeds, int) else list(seeds),
+        "settings": settings,
+    }
+    check_workers(workers)
+    _configurations(plan)  # a mistake must show before anything is written
+    path = Path(out) if out is not None else free_path(f"{problem}-searches".replace(":", "-"))
+    try:
+        path.mkdir(parents=True)
+    except FileExistsError:
+        raise UserError(
+            f"out: {path} exists already. Choose another directory, or go on with an interrupted "
+            f"comparison: comity resume {path}"
+        ) from None
+    write_whole(path / PLAN, tomli_w.dumps(plan).encode())
+    return carry_out_searches(path, workers, on_round)
+
+
+def carry_out_searches(
+    path: Path, workers: int = 1, on_round: OnRound | None = None
+) -> SearchComparison:
+    """Do what is left to do of a comparison of searches."""
+    check_workers(workers)
+    plan = read_toml(path / PLAN)
+    searches: dict[str, list[Search]] = {}
+    for entry, configurations in _configurations(plan).items():
+        name = re.sub(r"[^\w.+=-]+", "_", entry).strip("_")
+        searches[entry] = [_search_at(path / name / f"seed-{c.seed}", c) for c in configurations]
+    left = [search for group in searches.values() for search in group if not search.finished]
+    jobs = [Job(search.path, rounds_in_all(search.configuration)) for search in left]
+    carry_out_all(jobs, _work, find_problem(str(plan["problem"])), workers, on_round)
+    results = _tabulate(plan["problem"], searches, path)
+    write_whole(path / RESULTS, (json.dumps(results, indent=2) + "\n").encode())
+
+    from comity.report import write_searches_report  # drawing is slow to import
+
+    comparison = SearchComparison(path, results, searches)
+    write_searches_report(comparison)
+    return comparison
+
+
+def open_searches(path: Path) -> SearchComparison:
+    """A finished comparison of searches on disk."""
+    if not (path / RESULTS).is_file():
+        raise UserError(f"{path} is not finished. Go on with: comity resume {path}")
+    results = json.loads((path / RESULTS).read_text())
+    searches = {
+        row["search"]: [Search.open(path / place) for place in row["runs"]]
+        for row in results["rows"]
+    }
+    return SearchComparison(path, results, searches)
+
+
+def entry_values(entry: str) -> dict[str, Any]:
+    """The settings that an entry of a comparison stands for."""
+    match = re.fullmatch(r"([\w-]+)(?:\[(.*)\])?", entry)
+    if match is None:
+        raise UserError(
+            f"generator: '{entry}' is not NAME or NAME[setting=value,…], "
+            "e.g. annealing[warm_start=true]."
+        )
+    name, inside = match.groups()
+    find(name)
+    values: dict[str, Any] = {"search": {"generator": name}}
+    for text in (inside or "").split(","):
+        if text:
+            (key, *rest), value = parse_setting(text)
+            if rest:
+                values.setdefault(key, {})[rest[0]] = value
+            elif key in RUN_SETTINGS:
+                values[key] = value
+            else:
+                table = "search" if key in SearchSettings.model_fields else name
+                values.setdefault(table, {})[key] = value
+    return values
+
+
+def _configurations(plan: Mapping[str, Any]) -> dict[str, list[SearchConfiguration]]:
+    if len(set(plan["generators"])) < len(plan["generators"]) or len(set(plan["seeds"])) < len(
+        plan["seeds"]
+    ):
+        raise UserError("a comparison must not name a search or a seed twice.")
+    common = sorted_out(dict(plan["settings"]))
+    names = {entry.partition("[")[0] for entry in plan["generators"]}
+    planned = {}
+    for entry in plan["generators"]:
+        own = entry_values(entry)
+        foreign = names - {own["search"]["generator"]}
+        shared = {k: v for k, v in common.items() if k not in foreign}
+        values = merge({**shared, "problem": plan["problem"]}, own)
+        values["search"] = {**values["search"], "control": False}  # it is a row of its own
+        planned[entry] = [configure_search({**values, "seed": seed}) for seed in plan["seeds"]]
+    return planned
+
+
+def _search_at(path: Path, configuration: SearchConfiguration) -> Search:
+    return Search.open(path) if (path / CONFIG).is_file() else Search.create(path, configuration)
+
+
+def _work(path: Path, tell: OnRound) -> None:
+    execute_search(Search.open(path), on_round=tell)
+
+
+def _tabulate(problem: str, searches: Mapping[str, Sequence[Search]], path: Path) -> dict[str, Any]:
+    """Mean and spread of every measure over the seeds, and hypervolume over evaluations."""
+    first = next(iter(searches.values()))[0].results
+    table: dict[str, Any] = {
+        "problem": problem,
+        "reference_point": first["reference_point"],
+        "trivial": first["trivial"],
+        "rows": [],
+    }
+    if "optimum" in first:
+        table["optimum"] = first["optimum"]
+    for entry, group in searches.items():
+        results = [search.results for search in group]
+        table["rows"].append(
+            {
+                "search": entry,
+                "algorithm": results[0]["algorithm"],
+                "clients": results[0]["clients"],
+                "seeds": [r["seed"] for r in results],
+                "metrics": spread_of(r["metrics"] for r in results),
+                "candidates": float(np.mean([r["candidates"] for r in results])),
+                "environment_steps": float(
+                    np.mean([sum(r["environment_steps"].values()) for r in results])
+                ),
+                "growth": growth(group),
+                "runs": [str(search.path.relative_to(path)) for search in group],
+            }
+        )
+    return table
+
+
+def growth(searches: Sequence[Search]) -> list[dict[str, Any]]:
+    """Hypervolume after each iteration that all seeds reached: mean, spread, and what it cost."""
+    histories = [search.history for search in searches]
+    entries = []
+    for number in range(min(map(len, histories))):
+        at = [history[number] for history in histories]
+        values = np.array([entry["hypervolume"] for entry in at])
+        steps = [sum(entry["environment_steps"].values()) for entry in at]
+        entries.append(
+            {
+                "evaluations": at[0]["evaluations"],
+                "environment_steps": float(np.mean(steps)),
+                "hypervolume": {"mean": float(values.mean()), "std": float(values.std())},
+            }
+        )
+    return entries

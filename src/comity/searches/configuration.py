@@ -1,0 +1,179 @@
+"""The complete configuration of a search: its own settings and those of its federations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import ceil
+from typing import Any
+
+import tomli_w
+
+from comity import problems
+from comity.configuration import RUN_SETTINGS, Configuration, configure
+from comity.errors import UserError, unknown
+from comity.fronts import above
+from comity.problems import Problem
+from comity.searches.generator import Generator, find, make
+from comity.settings import Settings, build, setting
+
+_CHUNK = 10  # clients that train best as one stack
+
+
+class SearchSettings(Settings):
+    """How a search goes about it."""
+
+    generator: str = setting("annealing", "where to look next: annealing, gap, grid or random")
+    iterations: int = setting(20, "how often candidates are proposed", at_least=1)
+    candidates: int = setting(5, "weights tried in one iteration", at_least=1)
+    evaluations: int = setting(
+        0, "stop once so many candidates were tried; 0: no such limit", at_least=0
+    )
+    stall: int = setting(
+        0, "stop after so many iterations without a larger hypervolume; 0: never", at_least=0
+    )
+    warm_start: bool = setting(False, "start from the model of the nearest weight solved before")
+    spread: bool = setting(
+        False, "each client carries a candidate of its own (off: all clients of one share it)"
+    )
+    harvest: bool = setting(
+        True, "also evaluate the server's models of every round, not only the last ones"
+    )
+    evaluation_episodes: int = setting(1, "episodes of the server that judge a model", at_least=1)
+    reference_point: list[float] = setting(..., "where hypervolume is measured from")
+    control: bool = setting(True, "run the same search with random weights beside it")
+
+
+@dataclass(frozen=True)
+class SearchConfiguration:
+    """Every value that decides a search's bits."""
+
+    search: SearchSettings
+    generator_settings: dict[str, Any]
+    federation: Configuration
+    """One candidate's federation; in a spread search, one of all clients."""
+
+    @property
+    def problem(self) -> Problem:
+        return self.federation.get_problem()
+
+    @property
+    def seed(self) -> int:
+        return self.federation.seed
+
+    @property
+    def label(self) -> str:
+        """The search as a row of a comparison."""
+        return self.search.generator + ("+spread" if self.search.spread else "")
+
+    @property
+    def budget(self) -> int:
+        """How many candidates may be tried."""
+        most = self.search.iterations * self.search.candidates
+        return min(most, self.search.evaluations) if self.search.evaluations else most
+
+    @property
+    def chunks(self) -> int:
+        """Into how many stacks an iteration's clients are divided."""
+        each = 1 if self.search.spread else self.federation.clients
+        return ceil(self.search.candidates * each / self.federation.chunk)
+
+    def get_generator(self) -> Generator:
+        return make(self.search.generator, self.generator_settings)
+
+    def to_toml(self) -> str:
+        """As a file: the federations' settings with their tables, and two of the search."""
+        values = {name: getattr(self.federation, name) for name in _SHARED}
+        values[self.federation.algorithm] = self.federation.algorithm_settings
+        values[self.problem.learner] = self.federation.learner_settings
+        values["search"] = self.search.model_dump()
+        values[self.search.generator] = self.generator_settings
+        return tomli_w.dumps(values)
+
+
+_SHARED = tuple(name for name in RUN_SETTINGS if name != "preferences")
+
+
+def configure_search(values: Mapping[str, Any]) -> SearchConfiguration:
+    """Fill in all defaults. ``values`` is what a TOML file holds: see `configure`.
+
+    The table ``search`` has the search's settings, a table named like the generator its own.
+    """
+    if "problem" not in values:
+        raise UserError("problem is missing: name what is to be learned, e.g. deep-sea-treasure.")
+    if "preferences" in values:
+        raise UserError("preferences mean nothing in a search: it chooses the weights itself.")
+    problem = problems.find(str(values["problem"]))
+    given = values.get("search", {})
+    if not isinstance(given, Mapping):
+        raise UserError(f"search = {given!r}: must be a table of settings.")
+    own = {**problem.search, **given}
+    steps = {name: own.pop(name) for name in ("local_steps", "total_steps") if name in own}
+    own.setdefault("reference_point", list(problem.reference_point))
+    search = build(SearchSettings, own, where="search")
+    _check_reference(problem, search.reference_point)
+    generator = find(search.generator)
+    table = values.get(generator.name, {})
+    if not isinstance(table, Mapping):
+        raise UserError(f"{generator.name} = {table!r}: must be a table of settings.")
+
+    inner = {k: v for k, v in values.items() if k not in ("search", generator.name)}
+    for name in inner:
+        if isinstance(inner[name], Mapping) and name not in (
+            str(inner.get("algorithm", _algorithm(search))),
+            problem.learner,
+        ):
+            raise unknown("table of settings", name, ["search", generator.name, problem.learner])
+    inner.setdefault("algorithm", _algorithm(search))
+    inner.setdefault("clients", search.candidates if search.spread else 3)
+    learner = inner.get(problem.learner, {})
+    if isinstance(learner, Mapping):
+        inner[problem.learner] = {**steps, **learner}
+    if "rounds" in inner and "total_steps" not in learner:
+        inner[problem.learner].pop("total_steps", None)
+    federation = configure({**inner, "preferences": "dirichlet"})
+    _check_clients(search, federation.clients)
+    if "chunk" not in inner:
+        total = search.candidates * (1 if search.spread else federation.clients)
+        chunk = ceil(total / ceil(total / _CHUNK))
+        federation = federation.model_copy(update={"chunk": chunk})
+    return SearchConfiguration(
+        search, build(generator, table, where=generator.name).model_dump(), federation
+    )
+
+
+def _algorithm(search: SearchSettings) -> str:
+    """The printed scheme averages; clients with different weights need a personal algorithm."""
+    return "fedpref" if search.spread else "fedavg"
+
+
+def _check_clients(search: SearchSettings, clients: int) -> None:
+    if not search.spread:
+        return
+    if clients > search.candidates:
+        raise UserError(
+            f"clients = {clients}: more than the {search.candidates} candidates of an iteration. "
+            "In a spread search every client carries a candidate of its own: raise "
+            "search.candidates or lower clients."
+        )
+    if search.candidates % clients:
+        raise UserError(
+            f"search.candidates = {search.candidates}: must be a multiple of clients = {clients} "
+            "in a spread search, where every client carries a candidate of its own."
+        )
+
+
+def _check_reference(problem: Problem, point: list[float]) -> None:
+    names = [objective.name for objective in problem.objectives]
+    if len(point) != len(names):
+        raise UserError(
+            f"search.reference_point = {point}: needs {len(names)} numbers, one for each of "
+            f"{', '.join(names)}."
+        )
+    front = problem.front()
+    if front is not None and not above(front, point).any():
+        raise UserError(
+            f"search.reference_point = {point}: no point of {problem.name}'s known front is better "
+            f"in every objective, so every hypervolume would be 0. The worst of the front is "
+            f"{front.min(axis=0).tolist()}."
+        )

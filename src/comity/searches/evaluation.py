@@ -1,0 +1,48 @@
+"""The server's own evaluation: models judged in environments that no client has."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from comity.fleet import Fleet, forward
+from comity.problems.environments import Environments, environments
+from comity.problems.problem import Problem
+
+Vectors = NDArray[np.float64]
+
+
+class Evaluation:
+    """Judges models on the same episodes, whoever trained them, and counts the steps."""
+
+    def __init__(self, problem: Problem, seed: int) -> None:
+        self._problem, self._seed = problem, seed
+        self._forward = forward(problem.model())
+        self._discrete = hasattr(problem.environment().action_space, "n")
+        self._places: dict[int, Environments] = {}
+        self.steps = 0
+
+    def judge(self, models: Fleet, purpose: str, episodes: int) -> Vectors:
+        """The objective vector of each model (rounded: rewards are sums of float32)."""
+        count = len(models)
+        if count not in self._places:
+            self._places[count] = environments(self._problem, [0] * count, self._seed)
+        places = self._places[count]
+
+        @torch.no_grad()
+        def policy(observations: NDArray[Any]) -> NDArray[Any]:
+            if places.features is not None:
+                features = torch.from_numpy(places.features)
+                inputs = features.expand(count, *features.shape)
+            else:
+                inputs = torch.from_numpy(observations)
+            outputs = self._forward(models.tensors, inputs)
+            # one value an action, or the action itself
+            return np.asarray((outputs.argmax(dim=2) if self._discrete else outputs).numpy())
+
+        vectors, steps = places.judge(np.arange(count), policy, episodes, purpose)
+        self.steps += int(steps.sum())
+        return vectors.round(6)

@@ -1,0 +1,17 @@
+"""Uniformly random weights: the control against which every other generator must be shown."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from comity.searches.generator import Found, Generator, Vectors, generator
+
+
+@generator("random", title="Uniform random weights: the control")
+class Random(Generator):
+    """w ~ Dirichlet(1), whatever was found before."""
+
+    def propose(
+        self, count: int, objectives: int, found: Found, draw: np.random.Generator
+    ) -> Vectors:
+        return draw.dirichlet(np.ones(objectives), count)
