@@ -29,7 +29,7 @@ $(VENV)/.demo: $(BIN)/python pyproject.toml constraints.txt
 	@touch $@
 
 $(VENV)/.setup: $(BIN)/python pyproject.toml constraints.txt
-	$(INSTALL) --editable ".[box2d,dev]"
+	$(INSTALL) --editable ".[box2d,mujoco,dev]"
 	@touch $@ $(VENV)/.demo
 
 clean:

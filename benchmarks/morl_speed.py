@@ -1,11 +1,12 @@
 """Training n reinforcement learning clients: stable-baselines3, one by one, against one fleet.
 
-The same clients (preferences), the same deep Q-learning settings and the same number of environment
-steps each. Stable-baselines3 trains client after client on a mo-gymnasium environment that
-`LinearReward` scalarises with that client's preference; Comity trains all of them as one fleet:
-alone (no-communication, keep=last) and as a federation (fedpref at its defaults, which also pays
-for validation and mixing). Either side is one process with one thread, measured by its CPU time
-(user and system) from start to end, so the figures also hold on a busy machine.
+The same clients (preferences), the same settings of the learner (DQN or DDPG) and the same number
+of environment steps each. Stable-baselines3 trains client after client on a mo-gymnasium
+environment that `LinearReward` scalarises with that client's preference; Comity trains all of them
+as one fleet: alone (no-communication, keep=last) and as a federation (fedpref at its defaults,
+which also pays for validation and mixing; not with DDPG, where judging takes longer than these
+short trainings). Either side is one process with one thread, measured by its CPU time (user and
+system) from start to end, so the figures also hold on a busy machine.
 
     python -m benchmarks.morl_speed [--steps N] [--problems NAME ...] [--clients N]
 """
@@ -23,26 +24,32 @@ from math import ceil
 from types import ModuleType, SimpleNamespace
 from typing import Any, cast
 
-STEPS = {"deep-sea-treasure": 3000, "lunar-lander": 1000}
+SIZES = {
+    "deep-sea-treasure": (20, 3000),
+    "lunar-lander": (20, 1000),
+    "lunar-lander-continuous": (10, 600),
+    "halfcheetah": (10, 600),
+}  # clients, and environment steps of each
 PEER = "stable-baselines3"
 ROWS = {
     PEER: None,
     "Comity no-communication": {"algorithm": "no-communication", "keep": "last"},
     "Comity fedpref": {"algorithm": "fedpref"},
 }
+_SAME = (
+    *("learning_rate", "batch_size", "buffer_size", "learning_starts", "gamma"),
+    *("train_freq", "gradient_steps"),
+)
 SETTINGS = {
-    "learning_rate": "learning_rate",
-    "batch_size": "batch_size",
-    "buffer_size": "buffer_size",
-    "learning_starts": "learning_starts",
-    "gamma": "gamma",
-    "target_update_interval": "target_update_interval",
-    "train_freq": "train_freq",
-    "gradient_steps": "gradient_steps",
-    "exploration_fraction": "exploration_fraction",
-    "exploration_final": "exploration_final_eps",
-    "max_grad_norm": "max_grad_norm",
-}  # ours: stable-baselines3's
+    "dqn": {
+        **{name: name for name in (*_SAME, "target_update_interval", "exploration_fraction")},
+        "exploration_final": "exploration_final_eps",
+        "max_grad_norm": "max_grad_norm",
+    },
+    "ddpg": {name: name for name in (*_SAME, "tau", "noise")},
+}  # by learner, ours: stable-baselines3's
+CHANGES = {"ddpg": {"learning_starts": 100}}
+"""Settings that are not the problem's: short measurements must come to learning."""
 NOTES = """
 [b]CPU s[/b]: user and system time of one process on one thread, start-up included. [b]ratio[/b]: \
 stable-baselines3's by the row's, both from this run.
@@ -59,19 +66,26 @@ def train_stable_baselines(job: dict[str, Any]) -> dict[str, float]:
     import mo_gymnasium
     import numpy as np
     import torch
-    from stable_baselines3 import DQN
+    from stable_baselines3 import DDPG, DQN
+    from stable_baselines3.common.noise import NormalActionNoise
+
+    from comity.problems import find
 
     torch.set_num_threads(1)
     updates = 0
     for client, preference in enumerate(job["preferences"]):
-        environment = mo_gymnasium.make(job["environment"])
+        environment = find(job["problem"]).environment()
         scalar = mo_gymnasium.wrappers.LinearReward(environment, weight=np.array(preference))
         settings: dict[str, Any] = {
             "policy_kwargs": {"net_arch": job["hidden"]},
             "device": "cpu",
             "seed": client,
+            **job["settings"],
         }
-        model = DQN("MlpPolicy", scalar, **settings, **job["settings"])
+        if job["learner"] == "ddpg":
+            zero = np.zeros(environment.action_space.shape)
+            settings["action_noise"] = NormalActionNoise(zero, zero + settings.pop("noise"))
+        model = (DDPG if job["learner"] == "ddpg" else DQN)("MlpPolicy", scalar, **settings)
         model.learn(total_timesteps=job["steps"])
         updates += model._n_updates
     return {"updates": updates / len(job["preferences"]), "drawing": 0.0}
@@ -126,28 +140,32 @@ def measure(side: str, job: dict[str, Any]) -> tuple[float, dict[str, float]]:
 def jobs(name: str, clients: int, steps: int) -> dict[str, dict[str, Any]]:
     """One job a row: the same clients, settings and steps."""
     from comity.configuration import configure
+    from comity.problems import find
 
+    problem = find(name)
+    learner = problem.learner
     result: dict[str, dict[str, Any]] = {}
     for row, changes in ROWS.items():
+        if row == "Comity fedpref" and learner == "ddpg":
+            continue
         algorithm = (changes or {"algorithm": "no-communication"})["algorithm"]
         default = configure({"problem": name, "algorithm": algorithm}).learner_settings
         local = min(default["local_steps"], steps)
         run = {
             "clients": clients,
             "test_episodes": 1,
-            "dqn": {"local_steps": local, "total_steps": steps},
+            learner: {"local_steps": local, "total_steps": steps, **CHANGES.get(learner, {})},
             **(changes or {}),
         }
         chosen = configure({"problem": name, **run})
-        settings = {name: chosen.learner_settings[own] for own, name in SETTINGS.items()}
-        problem = chosen.get_problem()
+        pairs = SETTINGS[learner].items()
         result[row] = {
             "problem": name,
-            "environment": problem.environment().spec.id,
+            "learner": learner,
             "hidden": list(problem.hidden),
             "preferences": chosen.get_preferences().tolist(),
             "steps": steps,
-            "settings": settings,
+            "settings": {theirs: chosen.learner_settings[ours] for ours, theirs in pairs},
             "run": run,
         }
     return result
@@ -155,9 +173,9 @@ def jobs(name: str, clients: int, steps: int) -> dict[str, dict[str, Any]]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--problems", nargs="+", default=list(STEPS), metavar="NAME")
+    parser.add_argument("--problems", nargs="+", default=list(SIZES), metavar="NAME")
     parser.add_argument("--steps", type=int, help="environment steps a client")
-    parser.add_argument("--clients", type=int, default=20)
+    parser.add_argument("--clients", type=int)
     parser.add_argument("--child", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.child:
@@ -170,22 +188,31 @@ def main() -> None:
 
     console = Console()
     console.width = max(console.width, 120)
-    table = Table(title=f"{arguments.clients} DQN clients (256-256), one thread")
+    table = Table(title="Training reinforcement learning clients, one thread")
     for heading in ("problem", "side"):
         table.add_column(heading, no_wrap=True)
-    for heading in ("steps", "CPU s", "a client, 1000 steps", "ratio", "CPU ms an update", "ratio"):
+    for heading in (
+        "clients",
+        "steps",
+        "CPU s",
+        "a client, 1000 steps",
+        "ratio",
+        "CPU ms an update",
+        "ratio",
+    ):
         table.add_column(heading, justify="right")
     drawing, shorts = [], []
     for name in arguments.problems:
-        steps = arguments.steps or STEPS.get(name, 2000)
-        full = jobs(name, arguments.clients, steps)
+        usual_clients, usual_steps = SIZES.get(name, (20, 2000))
+        clients, steps = arguments.clients or usual_clients, arguments.steps or usual_steps
+        full = jobs(name, clients, steps)
         starts = full[PEER]["settings"]["learning_starts"]
         shorts.append(starts if 0 < starts < steps else max(steps // 8, 1))
-        less = jobs(name, arguments.clients, shorts[-1])
+        less = jobs(name, clients, shorts[-1])
         seconds: dict[str, float] = {}
         update: dict[str, float] = {}
         expected: float | None = None
-        for row in ROWS:
+        for row in full:
             with console.status(f"{name}: {row}"):
                 seconds[row], said = measure(row, full[row])
                 drawing.append(said["drawing"])
@@ -193,15 +220,16 @@ def main() -> None:
                     if said["updates"] != (expected := expected or said["updates"]):
                         raise SystemExit(f"{row}: {said['updates']} updates, not {expected}")
                     short, said_less = measure(row, less[row])
-                    updates = (said["updates"] - said_less["updates"]) * arguments.clients
+                    updates = (said["updates"] - said_less["updates"]) * clients
                     if updates:
                         update[row] = 1000 * (seconds[row] - short) / updates
             table.add_row(
                 name,
                 row,
+                str(clients),
                 str(steps),
                 f"{seconds[row]:.1f}",
-                f"{1000 * seconds[row] / arguments.clients / steps:.3f}",
+                f"{1000 * seconds[row] / clients / steps:.3f}",
                 f"{seconds[PEER] / seconds[row]:.1f}x",
                 f"{update[row]:.2f}" if row in update else "",
                 f"{update[PEER] / update[row]:.1f}x" if row in update else "",

@@ -148,7 +148,8 @@ def search(
     from comity.execution import free_path
     from comity.searches import Search, configure_search
     from comity.searches.comparison import compare_searches
-    from comity.searches.execution import default_name, execute_search, sorted_out
+    from comity.searches.configuration import sorted_out
+    from comity.searches.execution import default_name, execute_search
 
     values = read_toml(config) if config is not None else {}
     own = {
@@ -316,15 +317,16 @@ def report(
 
 @app.command()
 def reproduce(
-    table: Annotated[str, typer.Argument(help="thesis-4.1, -4.3, -4.4, -4.5 or -4.6.")],
+    table: Annotated[str, typer.Argument(help="thesis-3.2, -3.3, -4.1, -4.3, -4.4, -4.5 or -4.6.")],
     only: Annotated[str, typer.Option(help="The problem to run.")] = "deep-sea-treasure",
     seeds: Seeds = "3",
-    algorithms: Annotated[
-        str | None, typer.Option(help="Some rows only: fedavg,fedpref+ft.")
+    rows: Annotated[
+        str | None,
+        typer.Option("--rows", "--algorithms", help="Some only: fedavg,fedpref+ft; 3/10k,alone."),
     ] = None,
     preferences: Annotated[
-        str, typer.Option(help="Distributions, separated by spaces.")
-    ] = "dirichlet equidistant gaussian",
+        str | None, typer.Option(help="Some distributions only, separated by spaces.")
+    ] = None,
     settings: Set = None,
     out: Annotated[
         Path | None, typer.Option(help="Directory; runs already in it are used again.")
@@ -335,30 +337,36 @@ def reproduce(
     """Run a printed table and set our figures beside the printed ones."""
     from comity.comparison import split_entries
     from comity.execution import free_path
+    from comity.report.tables import reproduction_table, search_reproduction_table
     from comity.reproduction import reproduce
+    from comity.searches.reproduction import TABLES, reproduce_searches
 
     path = out if out is not None else free_path(f"{table}-{only}")
     values: dict[str, Any] = {}
     _apply_settings(values, settings)
-    again = f"the same command and --out {path}"
-    with progress(f"{table}, {only}", again) as tell:
-        made = reproduce(
-            table,
-            only=only,
-            seeds=_seeds(seeds),
-            preferences=preferences.split(),
-            algorithms=split_entries(algorithms) if algorithms else None,
-            out=path,
-            workers=_workers(workers),
-            on_round=tell,
-            **values,
-        )
+    common: dict[str, Any] = {
+        "only": only,
+        "seeds": _seeds(seeds),
+        "rows": split_entries(rows) if rows else None,
+        "out": path,
+        "workers": _workers(workers),
+        **values,
+    }
+    with progress(f"{table}, {only}", f"the same command and --out {path}") as tell:
+        if table in TABLES:
+            if preferences is not None:
+                raise UserError(f"--preferences means nothing for {table}: a search chooses them.")
+            made = reproduce_searches(table, on_round=tell, **common)
+            shown = search_reproduction_table(made.results)
+        else:
+            if preferences is not None:
+                common["preferences"] = preferences.split()
+            made = reproduce(table, on_round=tell, **common)
+            shown = reproduction_table(made.results)
     if as_json:
         print_json({**made.results, "run": str(made.path)})
-        return
-    from comity.report.tables import reproduction_table
-
-    print_tables(reproduction_table(made.results), footer=f"Runs: {made.path}")
+    else:
+        print_tables(shown, footer=f"Runs: {made.path}")
 
 
 @app.command("list")

@@ -78,7 +78,7 @@ def reproduce(
     only: str = "deep-sea-treasure",
     seeds: int | Sequence[int] = 3,
     preferences: Sequence[str] = DISTRIBUTIONS,
-    algorithms: Sequence[str] | None = None,
+    rows: Sequence[str] | None = None,
     out: str | Path | None = None,
     workers: int = 1,
     on_round: OnRound | None = None,
@@ -90,7 +90,7 @@ def reproduce(
     another table of the same runs costs nothing.
     """
     figures = printed(table, only)
-    entries = list(algorithms or VARIANTS)
+    entries = list(rows or VARIANTS)
     for entry in entries:
         if entry not in VARIANTS:
             raise unknown("row of this table", entry, VARIANTS)

@@ -97,13 +97,13 @@ def reference_after(problem_name, learner, start, batches, client):
 @pytest.mark.parametrize("max_grad_norm", [10.0, 0.01], ids=["plain", "clipped"])
 @pytest.mark.parametrize("problem_name", ["deep-sea-treasure", "lunar-lander"])
 def test_updates_equal_stable_baselines3(problem_name, max_grad_norm):
-    learner, fleet = learner_for(problem_name, max_grad_norm=max_grad_norm)
+    learner, fleet = learner_for(problem_name, max_grad_norm=max_grad_norm, gradient_steps=1)
     start = fleet.clone()
     batches = [random_batch(problem_name, number) for number in range(UPDATES)]
     crew = learner._gather(fleet, np.arange(CLIENTS), start)
     for batch in batches:
-        wanted = learner._wanted(crew, batch)
-        learner._update(crew, Phase(), batch["before"], batch["action"], wanted)
+        learner._replay.sample = lambda *_, batch=batch: batch
+        learner._learn(crew, Phase(), [stream(1, "unused")] * CLIENTS)
     for client in range(CLIENTS):
         wanted = reference_after(problem_name, learner, start, batches, client)
         for name, tensor in wanted.items():
@@ -206,6 +206,10 @@ def test_averaged_targets_travel_beside_the_model():
     )
     wanted = received["target.0.weight"][2].clone()
     learner.receive(np.array([2]), received.select([2]))
+    np.testing.assert_array_equal(learner.state()["target.0.weight"][2], wanted.numpy())
+    online = Fleet({name: tensor + 1.0 for name, tensor in fleet.tensors.items()})
+    learner.receive(np.array([2]), online.select([2]))  # no targets among them
+    wanted = online["0.weight"][2]
     np.testing.assert_array_equal(learner.state()["target.0.weight"][2], wanted.numpy())
 
 

@@ -1,9 +1,13 @@
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import replace
 
+import gymnasium
 import numpy as np
 import pytest
+import torch
 
 from comity.errors import UserError
 from comity.problems import find, problems
@@ -14,7 +18,14 @@ from comity.problems.environments import (
     idle_returns,
 )
 
-NAMES = ["deep-sea-treasure", "deep-sea-treasure-concave", "minecart-deterministic", "lunar-lander"]
+DISCRETE = [
+    "deep-sea-treasure",
+    "deep-sea-treasure-concave",
+    "minecart-deterministic",
+    "lunar-lander",
+]
+CONTINUOUS = ["lunar-lander-continuous", "halfcheetah"]
+NAMES = [*DISCRETE, *CONTINUOUS]
 
 
 def follow(actions):
@@ -31,9 +42,17 @@ def play(env, rows, actions):
     """Rewards, ends and observations of some steps."""
     out = []
     for action in actions:
-        step = env.step(rows, np.full(len(rows), action))
+        step = env.step(rows, np.array([action] * len(rows)))
         out.append((step.reward, step.terminated, step.truncated, env.observe(rows)))
     return out
+
+
+def some_actions(name, count, seed):
+    """Random actions; a thousand and more of them outlast an episode of any problem."""
+    generator, space = np.random.default_rng(seed), find(name).environment().action_space
+    if name in DISCRETE:
+        return generator.integers(0, 4, size=count).tolist()
+    return list(generator.uniform(space.low, space.high, (count, *space.shape)))
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -41,8 +60,14 @@ def test_every_problem_is_what_its_environment_says(name):
     problem = find(name)
     env = problem.environment()
     assert len(problem.objectives) == env.unwrapped.reward_dim == len(problem.reference_point)
-    outputs = problem.model()[-1].out_features
-    assert outputs == env.action_space.n
+    model = problem.model()
+    if name in CONTINUOUS:
+        observation, _ = env.reset(seed=0)
+        action = model(torch.from_numpy(observation).float()).detach().numpy()
+        assert action in env.action_space
+        assert {part.partition(".")[0] for part in model.state_dict()} == {"actor", "critic"}
+    else:
+        assert model[-1].out_features == env.action_space.n
     front = problem.front()
     if front is not None:
         assert (front > problem.reference_point).all()
@@ -50,7 +75,7 @@ def test_every_problem_is_what_its_environment_says(name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_same_seed_gives_the_same_steps_also_after_other_episodes(name):
-    actions = np.random.default_rng(0).integers(0, 4, size=300).tolist()
+    actions = some_actions(name, 300 if name in DISCRETE else 1100, seed=0)
     runs = []
     for _ in range(2):
         env = environments(find(name), (3, 8), seed=5)
@@ -60,12 +85,13 @@ def test_the_same_seed_gives_the_same_steps_also_after_other_episodes(name):
             np.testing.assert_array_equal(a, b)
 
 
-@pytest.mark.parametrize("name", ["minecart-deterministic", "lunar-lander", "deep-sea-treasure"])
+@pytest.mark.parametrize("name", [*DISCRETE, *CONTINUOUS])
 def test_a_running_episode_is_restored(name):
+    """To the bit, by a simulator that has not seen the episodes before."""
     rows = np.array([0, 1])
-    actions = np.random.default_rng(1).integers(0, 4, size=150).tolist()
+    actions = some_actions(name, 150, seed=1)
     env = environments(find(name), (3, 8), seed=5)
-    play(env, rows, actions)
+    play(env, rows, some_actions(name, 1050, seed=2) if name in CONTINUOUS else actions)
     other = environments(find(name), (3, 8), seed=5)
     other.load({key: value.copy() for key, value in env.state().items()})
     for one, two in zip(play(env, rows, actions), play(other, rows, actions), strict=True):
@@ -113,6 +139,11 @@ def test_doing_nothing_is_judged_not_assumed():
     assert (landed[:, 0] == -100).all(), "falling freely ends in a crash"
     assert (landed[:, 2:] == 0).all()
     assert landed[0, 1] != landed[1, 1], "clients have test episodes of their own"
+    landed = idle_returns(find("lunar-lander-continuous"), (0,), seed=1, episodes=1)
+    assert (landed[0, 2:] == 0).all()
+    still = idle_returns(find("halfcheetah"), (0,), seed=1, episodes=1)
+    assert still[0, 1] == 0
+    assert abs(still[0, 0]) < 10
 
 
 def test_a_loop_is_noticed_and_its_steps_are_not_taken():
@@ -158,3 +189,39 @@ def test_an_environment_without_a_time_limit_is_refused():
 
 def test_all_problems_are_registered():
     assert set(NAMES) <= set(problems())
+
+
+def test_halfcheetah_is_silent_and_leaves_no_file_behind(tmp_path, monkeypatch, capfd):
+    monkeypatch.chdir(tmp_path)
+    find("halfcheetah").environment()
+    assert capfd.readouterr() == ("", "")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("name", "hidden", "extra"),
+    [
+        ("lunar-lander", "Box2D", "comity[box2d]"),
+        ("lunar-lander-continuous", "Box2D", "comity[box2d]"),
+        ("halfcheetah", "mujoco", "comity[mujoco]"),
+    ],
+)
+def test_a_missing_extra_is_named(name, hidden, extra):
+    """In a process of its own, where nothing is imported yet."""
+    code = (
+        f"import sys; sys.modules[{hidden!r}] = None\n"
+        "from comity.errors import UserError; from comity.problems import find\n"
+        f"try: find({name!r}).environment()\n"
+        "except UserError as error: print(error)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert extra in done.stdout
+
+
+def test_an_action_space_that_nobody_learns_is_refused():
+    class Odd(gymnasium.Env):
+        observation_space = gymnasium.spaces.Box(0, 1, (2,), np.float32)
+        action_space = gymnasium.spaces.Box(-np.inf, np.inf, (2,), np.float32)
+
+    with pytest.raises(UserError, match="finite bounds"):
+        replace(find("halfcheetah"), environment=Odd).model()

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import io
 from typing import Any
 
 import pytest
-from rich.console import Console
-from rich.table import Table
+from printing import printed, rows_of
 
 from comity.report.measures import number, spread
 from comity.report.tables import (
@@ -17,19 +15,6 @@ from comity.report.tables import (
     run_table,
 )
 from comity.runs import Run
-
-
-def rows_of(table: Table) -> list[list[str]]:
-    columns = [[str(cell).strip() for cell in column.cells] for column in table.columns]
-    return [list(row) for row in zip(*columns, strict=True)]
-
-
-def printed(table: Table, width: int = 200) -> str:
-    console = Console(width=width, file=io.StringIO())
-    console.print(table)
-    assert isinstance(console.file, io.StringIO)
-    return console.file.getvalue()
-
 
 RESULTS: dict[str, Any] = {
     "problem": "deep-sea-treasure",

@@ -26,6 +26,8 @@ from comity.settings import setting
         "deep-sea-treasure": {"threshold": 5.0, "patience": 2, "local_steps": 1000},
         "minecart-deterministic": {"threshold": 3.0, "patience": 2, "local_steps": 2000},
         "lunar-lander": {"threshold": 5.0, "patience": 2, "local_steps": 10_000},
+        "lunar-lander-continuous": {"threshold": 15.0, "patience": 2, "local_steps": 5000},
+        "halfcheetah": {"threshold": 30.0, "patience": 1, "local_steps": 25_000},
     },
 )
 class CFL(Clustered):

@@ -19,6 +19,8 @@ from comity.mixing import Mixing
         "minecart-deterministic": {"local_steps": 5000},
         "lunar-lander": {"local_steps": 5000},
         "deep-sea-treasure": {"local_steps": 500},
+        "lunar-lander-continuous": {"local_steps": 5000},
+        "halfcheetah": {"local_steps": 25_000},
     },
 )
 class FedAvg(Algorithm):

@@ -30,6 +30,8 @@ from comity.settings import setting
             "local_steps": 5000,
         },
         "lunar-lander": {"threshold": 5.0, "patience": 1, "local_steps": 5000},
+        "lunar-lander-continuous": {"threshold": 15.0, "patience": 2, "local_steps": 10_000},
+        "halfcheetah": {"threshold": 30.0, "patience": 2, "local_steps": 25_000},
     },
 )
 class FedPref(Clustered):

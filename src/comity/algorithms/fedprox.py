@@ -22,6 +22,8 @@ from comity.settings import setting
         "deep-sea-treasure": {"mu": 1.0, "local_steps": 500},
         "minecart-deterministic": {"mu": 1.0, "local_steps": 5000},
         "lunar-lander": {"mu": 1.0, "local_steps": 5000},
+        "lunar-lander-continuous": {"mu": 0.01},
+        "halfcheetah": {"mu": 0.01},
     },
 )
 class FedProx(FedAvg):

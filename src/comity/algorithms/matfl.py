@@ -23,6 +23,8 @@ from comity.settings import setting
         "deep-sea-treasure": {"voters": 10, "local_steps": 500},
         "minecart-deterministic": {"voters": 10, "local_steps": 5000},
         "lunar-lander": {"voters": 10, "local_steps": 5000},
+        "lunar-lander-continuous": {"voters": 10},
+        "halfcheetah": {"voters": 8},
     },
 )
 class MaTFL(Algorithm):

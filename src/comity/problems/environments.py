@@ -22,7 +22,7 @@ from comity.streams import stream
 Array = NDArray[Any]
 Rows = NDArray[np.int64]
 Policy = Callable[[Array], Array]
-"""Observations (clients, episodes, ...) to actions (clients, episodes)."""
+"""Observations (clients, episodes, ...) to actions (clients, episodes, ...)."""
 
 
 @dataclass(frozen=True)
@@ -174,14 +174,30 @@ class GymEnvironments:
         self._cap = _time_limit(problem, self._environments[0])
         self._spare: list[Any] = []
         self._episode = np.zeros(len(clients), dtype=np.int64)
-        self._taken: list[list[int]] = [[] for _ in clients]
+        self._elapsed = np.zeros(len(clients), dtype=np.int64)
+        self._shape: tuple[int, ...] = self._environments[0].action_space.shape
+        self._taken: Array = np.zeros(
+            (len(clients), self._cap, *self._shape), dtype=np.float32 if self._shape else np.int64
+        )
         self._observation = [self._reset(row) for row in range(len(clients))]
 
     def _reset(self, row: int) -> NDArray[np.float32]:
         keys = (self._clients[row], int(self._episode[row]))
         episode = int(stream(self._seed, "episode", *keys).integers(2**31))
-        self._taken[row] = []
+        self._elapsed[row] = 0
         return self._vector(self._environments[row].reset(seed=episode)[0])
+
+    def _play(self, row: int, action: Any) -> tuple[Any, bool, bool]:
+        """One step of one client, remembered: its reward, and whether it ended or was cut."""
+        self._taken[row, self._elapsed[row]] = action
+        self._elapsed[row] += 1
+        observation, reward, terminated, truncated, _ = self._environments[row].step(action)
+        self._observation[row] = self._vector(observation)
+        return reward, bool(terminated), bool(truncated)
+
+    def _plain(self, actions: Array) -> list[Any]:
+        """Actions as environments take them: whole numbers, or vectors of float32."""
+        return list(actions.astype(np.float32)) if self._shape else actions.tolist()
 
     @staticmethod
     def _vector(observation: Array) -> NDArray[np.float32]:
@@ -192,14 +208,12 @@ class GymEnvironments:
 
     def step(self, rows: Rows, actions: Array) -> Step:
         rewards, after, ends, cuts = [], [], [], []
-        for row, action in zip(rows.tolist(), actions.tolist(), strict=True):
-            observation, reward, terminated, truncated, _ = self._environments[row].step(action)
-            self._taken[row].append(action)
-            self._observation[row] = self._vector(observation)
+        for row, action in zip(rows.tolist(), self._plain(actions), strict=True):
+            reward, terminated, truncated = self._play(row, action)
             rewards.append(np.asarray(reward, dtype=np.float64))
             after.append(self._observation[row])
-            ends.append(bool(terminated))
-            cuts.append(bool(truncated) and not terminated)
+            ends.append(terminated)
+            cuts.append(truncated and not terminated)
             if terminated or truncated:
                 self._episode[row] += 1
                 self._observation[row] = self._reset(row)
@@ -223,8 +237,8 @@ class GymEnvironments:
         ]
         while any(not run.done for run in runs):
             seen = np.stack([run.observation for run in runs])
-            actions = policy(seen.reshape(len(rows), episodes, -1)).reshape(-1)
-            for run, action in zip(runs, actions.tolist(), strict=True):
+            actions = policy(seen.reshape(len(rows), episodes, -1)).reshape(-1, *self._shape)
+            for run, action in zip(runs, self._plain(actions), strict=True):
                 if not run.done:
                     run.step(action)
         returns = np.stack([run.total for run in runs]).reshape(len(rows), episodes, -1)
@@ -232,19 +246,20 @@ class GymEnvironments:
         return returns.mean(axis=1), steps.sum(axis=1)
 
     def state(self) -> dict[str, Array]:
-        taken = np.full((len(self._taken), self._cap), -1, dtype=np.int64)
-        for row, actions in enumerate(self._taken):
-            taken[row, : len(actions)] = actions
-        return {"episode": self._episode.copy(), "taken": taken}
+        longest = int(self._elapsed.max(initial=0))
+        return {
+            "episode": self._episode.copy(),
+            "elapsed": self._elapsed.copy(),
+            "taken": self._taken[:, :longest].copy(),
+        }
 
     def load(self, state: dict[str, Array]) -> None:
         """Replay each client's running episode from its seed and actions."""
         self._episode = state["episode"].copy()
-        for row, actions in enumerate(state["taken"]):
+        for row, (actions, count) in enumerate(zip(state["taken"], state["elapsed"], strict=True)):
             self._observation[row] = self._reset(row)
-            for action in actions[actions >= 0].tolist():
-                self._observation[row] = self._vector(self._environments[row].step(action)[0])
-                self._taken[row].append(action)
+            for action in self._plain(actions[:count]):
+                self._play(row, action)
 
 
 class _Episode:
@@ -266,7 +281,7 @@ class _Episode:
         self._rewards: list[NDArray[np.float64]] = []
         self._visited: dict[tuple[float, ...], int] = {}
 
-    def step(self, action: int) -> None:
+    def step(self, action: Any) -> None:
         if self._snapshot is not None:
             first = self._visited.setdefault(self._snapshot(self._environment), self.steps)
             if first < self.steps:  # the same loop until the time limit
@@ -289,8 +304,10 @@ def idle_returns(
 ) -> NDArray[np.float64]:
     """What doing nothing brings each client on its test episodes: the trivial baseline."""
 
+    shape = problem.environment().action_space.shape
+
     def policy(observations: Array) -> Array:
-        return np.full(observations.shape[:2], problem.idle_action)
+        return np.full((*observations.shape[:2], *shape), problem.idle_action)
 
     rows = np.arange(len(clients))
     return environments(problem, clients, seed).judge(rows, policy, episodes, "test")[0]

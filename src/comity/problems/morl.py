@@ -7,6 +7,8 @@ Reference points, learner settings and step budgets are those of the FedPref exp
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -16,8 +18,11 @@ from comity.errors import UserError
 from comity.problems.problem import Objective, Problem, register
 
 
-def make(name: str) -> Any:
-    """One mo-gymnasium environment, without its cosmetic warnings."""
+def make(name: str, extra: str = "") -> Any:
+    """One mo-gymnasium environment, without its cosmetic warnings.
+
+    ``extra`` is the extra of this package that brings its simulator.
+    """
     import gymnasium
     import mo_gymnasium
 
@@ -28,8 +33,27 @@ def make(name: str) -> Any:
         except gymnasium.error.DependencyNotInstalled as error:
             raise UserError(
                 f"environment '{name}' needs an extra package ({error}); "
-                "install it with: pip install 'comity[box2d]'."
+                f"install it with: pip install 'comity[{extra}]'."
             ) from None
+
+
+@contextmanager
+def _silent_mujoco() -> Iterator[None]:
+    """Inside, MuJoCo keeps to itself that a model file is written in an old style.
+
+    Otherwise it tells the terminal, and a log file in the working directory, for each environment.
+    """
+    try:
+        import mujoco
+    except ImportError:  # making the environment says what is missing
+        yield
+        return
+    before = mujoco.get_mju_user_warning()
+    mujoco.set_mju_user_warning(lambda message: None)
+    try:
+        yield
+    finally:
+        mujoco.set_mju_user_warning(before)
 
 
 def _deep_sea_treasure() -> Any:
@@ -45,7 +69,17 @@ def _minecart() -> Any:
 
 
 def _lunar_lander() -> Any:
-    return make("mo-lunar-lander-v3")
+    return make("mo-lunar-lander-v3", extra="box2d")
+
+
+def _lunar_lander_continuous() -> Any:
+    return make("mo-lunar-lander-continuous-v3", extra="box2d")
+
+
+def _halfcheetah() -> Any:
+    # v5 counts control ten times as much: the published figures are v4's
+    with _silent_mujoco():
+        return make("mo-halfcheetah-v4", extra="mujoco")
 
 
 def _front_of(environment: Any) -> NDArray[np.float64]:
@@ -97,6 +131,13 @@ _TREASURE_DQN = {
     "total_steps": 14_000,
 }
 
+_LANDER = (
+    Objective("landing", "points", "+100 for a landing, -100 for a crash"),
+    Objective("shaping", "points", "closeness to a soft landing on the pad"),
+    Objective("main-engine", "frames", "minus the frames of the main engine"),
+    Objective("side-engine", "frames", "minus the frames of the side engines"),
+)
+
 register(
     Problem(
         name="deep-sea-treasure",
@@ -108,6 +149,13 @@ register(
         known_front=_deep_sea_treasure_front,
         snapshot=_submarine_state,
         place=_place_submarine,
+        search={
+            "reference_point": [0.0, -50.0],
+            "iterations": 10,
+            "candidates": 5,
+            "local_steps": 1000,
+            "total_steps": 10_000,
+        },
     )
 )
 register(
@@ -121,6 +169,13 @@ register(
         known_front=_deep_sea_treasure_concave_front,
         snapshot=_submarine_state,
         place=_place_submarine,
+        search={
+            "reference_point": [0.0, -50.0],
+            "iterations": 10,
+            "candidates": 5,
+            "local_steps": 1000,
+            "total_steps": 10_000,
+        },
     )
 )
 register(
@@ -151,18 +206,20 @@ register(
         },
         known_front=_minecart_front,
         snapshot=_cart_state,
+        search={
+            "reference_point": [-1.0, -1.0, -200.0],
+            "iterations": 25,
+            "candidates": 10,
+            "local_steps": 5000,
+            "total_steps": 150_000,
+        },
     )
 )
 register(
     Problem(
         name="lunar-lander",
         title="Lunar Lander with four objectives",
-        objectives=(
-            Objective("landing", "points", "+100 for a landing, -100 for a crash"),
-            Objective("shaping", "points", "closeness to a soft landing on the pad"),
-            Objective("main-engine", "frames", "minus the frames of the main engine"),
-            Objective("side-engine", "frames", "minus the frames of the side engines"),
-        ),
+        objectives=_LANDER,
         environment=_lunar_lander,
         reference_point=(-200.0, -200.0, -200.0, -200.0),
         validation_episodes=2,
@@ -181,5 +238,43 @@ register(
             "local_steps": 5000,
             "total_steps": 140_000,
         },
+        search={
+            "reference_point": [-200.0] * 4,
+            "iterations": 25,
+            "candidates": 10,
+            "local_steps": 5000,
+            "total_steps": 100_000,
+            "evaluation_episodes": 5,
+        },
+    )
+)
+register(
+    Problem(
+        name="lunar-lander-continuous",
+        title="Lunar Lander with four objectives and continuous engines",
+        objectives=_LANDER,
+        environment=_lunar_lander_continuous,
+        reference_point=(-200.0, -200.0, -200.0, -200.0),
+        learner="ddpg",
+        hidden=(400, 300),
+        validation_episodes=2,
+        test_episodes=20,
+        defaults={"learning_starts": 10_000, "local_steps": 10_000, "total_steps": 300_000},
+    )
+)
+register(
+    Problem(
+        name="halfcheetah",
+        title="Half Cheetah: run fast, or save strength",
+        objectives=(
+            Objective("velocity", "m/s", "speed forward, summed over the steps"),
+            Objective("control", "points", "minus a tenth of the squared torques, summed likewise"),
+        ),
+        environment=_halfcheetah,
+        reference_point=(0.0, -1000.0),
+        learner="ddpg",
+        hidden=(400, 300),
+        test_episodes=5,
+        defaults={"learning_starts": 100, "local_steps": 25_000, "total_steps": 750_000},
     )
 )

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from comity.errors import UserError, unknown
+from comity.problems.networks import ActorCritic, layers
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,10 @@ class Problem:
     validation_episodes: int = 1
     test_episodes: int = 1
     idle_action: int = 0
-    """The action of the do-nothing policy, the trivial baseline beside every figure."""
+    """The action of the do-nothing policy, the trivial baseline beside every figure.
+
+    Where actions are vectors, it is every component of them.
+    """
     known_front: Callable[[], NDArray[np.float64]] | None = None
     """All non-dominated returns, where they are known: makes regret and IGD exact."""
     reference_set: Path | None = None
@@ -54,6 +58,9 @@ class Problem:
     """The exact state of a deterministic simulator: an episode that repeats one is in a loop."""
     place: Callable[[Any, tuple[int, ...]], None] | None = None
     """Put the simulator into a state, for problems whose few states can be tabulated."""
+
+    search: Mapping[str, Any] = field(default_factory=dict)
+    """Settings of a search here: ``reference_point``, ``iterations``, ``local_steps``, …"""
 
     def front(self) -> NDArray[np.float64] | None:
         return None if self.known_front is None else self.known_front()
@@ -69,15 +76,25 @@ class Problem:
         front = self.front()
         return None if front is None else np.asarray((preferences @ front.T).max(axis=1))
 
-    def model(self) -> nn.Sequential:
-        """A fresh network of the problem's architecture (one output an action)."""
+    def model(self) -> nn.Module:
+        """A fresh network of the problem's architecture.
+
+        With discrete actions it has one output an action; with continuous ones it is an
+        `ActorCritic`.
+        """
+        from gymnasium.spaces import Box, Discrete
+
         environment = self.environment()
         width = int(np.prod(environment.observation_space.shape))
-        layers: list[nn.Module] = []
-        for hidden in self.hidden:
-            layers += [nn.Linear(width, hidden), nn.ReLU()]
-            width = hidden
-        return nn.Sequential(*layers, nn.Linear(width, int(environment.action_space.n)))
+        actions = environment.action_space
+        if isinstance(actions, Discrete):
+            return nn.Sequential(*layers(width, self.hidden, int(actions.n)))
+        if isinstance(actions, Box) and len(actions.shape) == 1 and actions.is_bounded():
+            return ActorCritic(width, self.hidden, actions.low, actions.high)
+        raise UserError(
+            f"problem {self.name}: its action space is {actions}; it must be Discrete, or a Box of "
+            "one dimension with finite bounds."
+        )
 
 
 _REGISTRY: dict[str, Problem] = {}

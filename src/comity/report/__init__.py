@@ -1,4 +1,4 @@
-"""Reports: what a run or a comparison ended with, as pictures, pages and tables.
+"""Reports: what runs, searches and comparisons ended with, as pictures, pages and tables.
 
 Drawing libraries are slow to import, so they are imported only when a report is written.
 """
@@ -43,12 +43,20 @@ def write_comparison_report(
 
 def write_search_report(search: Search) -> Path:
     """Draw a finished search's pictures into its directory, and the page that holds them."""
-    return search.path
+    from comity.report.figures import draw_search
+    from comity.report.search_page import search_page
+
+    pictures = draw_search(search)
+    return _write(search.path / PAGE, search_page(search, pictures))
 
 
 def write_searches_report(comparison: SearchComparison) -> Path:
     """Draw the pictures of a comparison of searches, and the page that holds them."""
-    return comparison.path
+    from comity.report.figures import draw_searches
+    from comity.report.search_page import searches_page
+
+    pictures = draw_searches(comparison)
+    return _write(comparison.path / PAGE, searches_page(comparison, pictures))
 
 
 def _write(path: Path, page: str) -> Path:

@@ -12,16 +12,16 @@ from matplotlib.colors import to_hex
 
 from comity.problems import Problem
 from comity.report.curves import KINDS, MEANINGS, Floats, curves, objectives_of, preferences_of
-from comity.report.figures.front import target_label
 from comity.report.figures.learning import Lesson, Runs, has_regret, learn
 from comity.report.figures.rewards import STEPS, window
 from comity.report.figures.style import FAINT, PALETTE, WEIGHTS, title_of
-from comity.report.measures import number
+from comity.report.measures import number, target_label
 from comity.runs import Run
 
 Chart = dict[str, Any]
+Axes = Mapping[str, str]
 
-_PLOTLY_DASHES = ("solid", "dash", "dot", "dashdot")
+PLOTLY_DASHES = ("solid", "dash", "dot", "dashdot")
 _COLOURS = [[share, to_hex(WEIGHTS(share))] for share in (0.0, 0.25, 0.5, 0.75, 1.0)]
 _GAP = 0.08  # between panels, as a share of the chart
 
@@ -40,49 +40,60 @@ class _Place:
 def front_chart(run: Run) -> Chart:
     """The front: one marker a place, with the clients that share it; pairs of objectives."""
     problem = run.configuration.get_problem()
-    side = len(problem.objectives) - 1
-    pairs = [(x, y) for y in range(1, side + 1) for x in range(y)]
+    layout, pairs = pair_axes(problem)
     data: list[Chart] = []
+    places = _places(run, problem)
+    for count, (pair, axes) in enumerate(pairs.items()):
+        data += target_traces(problem, pair, axes, count == 0)
+        data.append(_clients(places, pair, axes, problem, count == 0))
+    return {"data": data, "layout": layout}
+
+
+def pair_axes(problem: Problem) -> tuple[Chart, dict[tuple[int, int], Axes]]:
+    """A layout with a panel for each pair of objectives, and the axes of each."""
+    side = len(problem.objectives) - 1
     layout: Chart = {
         "height": 440 if side == 1 else 300 * side,
         "hovermode": "closest",
         "legend": {"orientation": "h", "y": -0.2},
     }
-    places = _places(run, problem)
-    for count, (x, y) in enumerate(pairs):
-        suffix = "" if count == 0 else str(count + 1)
-        across, down = _share(x, side), _share(side - y, side)
+    pairs: dict[tuple[int, int], Axes] = {}
+    places = [(x, y) for y in range(1, side + 1) for x in range(y)]
+    for x, y in places:
+        suffix = str(len(pairs) + 1) if pairs else ""
+        across, down = share(x, side), share(side - y, side)
         layout[f"xaxis{suffix}"] = {"domain": across, "anchor": f"y{suffix}"}
         layout[f"yaxis{suffix}"] = {"domain": down, "anchor": f"x{suffix}"}
         if y == side:  # only the outer panels have room for names
             layout[f"xaxis{suffix}"]["title"] = {"text": escape(title_of(problem.objectives[x]))}
         if x == 0:
             layout[f"yaxis{suffix}"]["title"] = {"text": escape(title_of(problem.objectives[y]))}
-        axes = {"xaxis": f"x{suffix}", "yaxis": f"y{suffix}"}
-        target = problem.target()
-        if target is not None:
-            data.append(_target(target[:, (x, y)], target_label(problem), axes, count == 0))
-        data.append(_clients(places, (x, y), axes, problem, count == 0))
-    return {"data": data, "layout": layout}
+        pairs[x, y] = {"xaxis": f"x{suffix}", "yaxis": f"y{suffix}"}
+    return layout, pairs
 
 
-def _share(place: int, of: int) -> list[float]:
+def share(place: int, of: int) -> list[float]:
+    """The part of the chart that a panel takes in one direction."""
     width = (1.0 - _GAP * (of - 1)) / of
     start = place * (width + _GAP)
     return [start, min(1.0, start + width)]
 
 
-def _target(points: Floats, name: str, axes: Mapping[str, str], legend: bool) -> Chart:
-    return {
+def target_traces(problem: Problem, pair: tuple[int, int], axes: Axes, legend: bool) -> list[Chart]:
+    """The known front beneath all else, if there is one."""
+    target = problem.target()
+    if target is None:
+        return []
+    trace = {
         "type": "scatter",
         "mode": "markers",
-        "name": name,
-        "x": points[:, 0].tolist(),
-        "y": points[:, 1].tolist(),
+        "name": target_label(problem),
+        "x": target[:, pair[0]].tolist(),
+        "y": target[:, pair[1]].tolist(),
         "marker": {"color": FAINT, "size": 9},
         "showlegend": legend,
-        **axes,
     }
+    return [{**trace, **axes}]
 
 
 def _places(run: Run, problem: Problem) -> list[_Place]:
@@ -110,7 +121,7 @@ def _places(run: Run, problem: Problem) -> list[_Place]:
 def _clients(
     places: Sequence[_Place],
     pair: tuple[int, int],
-    axes: Mapping[str, str],
+    axes: Axes,
     problem: Problem,
     first: bool,
 ) -> Chart:
@@ -143,16 +154,16 @@ def rewards_chart(run: Run) -> Chart:
     """Scalarised validation returns over the steps, with the optimum and the idle policy."""
     found = curves(run)
     data: list[Chart] = []
-    for kind, colour, dash in zip(KINDS, PALETTE, _PLOTLY_DASHES, strict=False):
+    for kind, colour, dash in zip(KINDS, PALETTE, PLOTLY_DASHES, strict=False):
         line = found.mean(kind)
         if np.isfinite(line).any():
-            data.append(_line(found.steps, line, MEANINGS[kind], colour, dash))
+            data.append(line_trace(found.steps, line, MEANINGS[kind], colour, dash))
             data[-1]["text"] = [f"round {r}" for r in found.rounds]
     for name, colour in (("optimum", "#888888"), ("trivial", "#bbbbbb")):
         value = run.results.get(name, {}).get("mean_scalarised")
         if value is not None:
             ends = found.steps[[0, -1]]
-            data.append(_line(ends, np.array([value, value]), name, colour, "dash"))
+            data.append(line_trace(ends, np.array([value, value]), name, colour, "dash"))
     low, high = found.quartiles("kept")
     shown = [np.array(trace["y"], dtype=float) for trace in data]
     layout = {
@@ -176,16 +187,16 @@ def learning_chart(comparison: Mapping[str, Any], runs: Runs) -> Chart | None:
     kinds = list(dict.fromkeys(kind for _, kind in lessons))
     algorithms = list(dict.fromkeys(algorithm for algorithm, _ in lessons))
     regret = has_regret(runs)
-    positive = all(lesson.mean.min() > 0 for lesson in lessons.values())
-    scale = {"type": "log", "dtick": "D2"} if regret and positive else {}
+    means = np.concatenate([lesson.mean for lesson in lessons.values()])
+    scale = log_axis(means) if regret else {}
     data = []
     for (algorithm, kind), lesson in lessons.items():
         place, count = algorithms.index(algorithm), kinds.index(kind)
-        dash = _PLOTLY_DASHES[place // len(PALETTE) % len(_PLOTLY_DASHES)]
+        dash = PLOTLY_DASHES[place // len(PALETTE) % len(PLOTLY_DASHES)]
         name, colour = escape(algorithm), PALETTE[place % len(PALETTE)]
         shared = {"legendgroup": name, "xaxis": f"x{count + 1}" if count else "x"}
-        line = _line(lesson.steps, lesson.mean, name, colour, dash)
-        data.append({**_band(lesson, colour, bool(scale)), **shared})
+        line = line_trace(lesson.steps, lesson.mean, name, colour, dash)
+        data.append({**band_trace(lesson, colour, bool(scale)), **shared})
         data.append({**line, **shared, "showlegend": count == 0})
     title = "mean regret (validation)" if regret else "scalarised return (validation)"
     layout: Chart = {
@@ -195,12 +206,24 @@ def learning_chart(comparison: Mapping[str, Any], runs: Runs) -> Chart | None:
     }
     for count, kind in enumerate(kinds):
         axis = "" if count == 0 else str(count + 1)
-        domain = _share(count, len(kinds))
+        domain = share(count, len(kinds))
         layout[f"xaxis{axis}"] = {"domain": domain, "title": {"text": f"steps, {escape(kind)}"}}
     return {"data": data, "layout": layout}
 
 
-def _band(lesson: Lesson, colour: str, logarithmic: bool) -> Chart:
+def log_axis(values: Floats) -> Chart:
+    """Settings of a logarithmic axis for these values; none if one of them touches zero."""
+    if not len(values) or values.min() <= 0:
+        return {}
+    # on a short axis, plotly itself finds round numbers
+    return (
+        {"type": "log", "dtick": "D2"}
+        if np.ptp(values) > 9 * values.min()
+        else {"type": "log", "nticks": 8}
+    )
+
+
+def band_trace(lesson: Lesson, colour: str, logarithmic: bool) -> Chart:
     """The standard error around a learning curve."""
     low = lesson.mean - lesson.error
     if logarithmic:  # where nothing below zero can be drawn
@@ -208,7 +231,7 @@ def _band(lesson: Lesson, colour: str, logarithmic: bool) -> Chart:
     y = np.concatenate([lesson.mean + lesson.error, low[::-1]])
     x = np.concatenate([lesson.steps, lesson.steps[::-1]])
     return {
-        **_line(x, y, "", colour, "solid"),
+        **line_trace(x, y, "", colour, "solid"),
         "fill": "toself",
         "line": {"width": 0, "color": colour},
         "fillcolor": colour,
@@ -218,7 +241,7 @@ def _band(lesson: Lesson, colour: str, logarithmic: bool) -> Chart:
     }
 
 
-def _line(x: Floats, y: Floats, name: str, colour: str, dash: str) -> Chart:
+def line_trace(x: Floats, y: Floats, name: str, colour: str, dash: str) -> Chart:
     known = np.isfinite(y)
     return {
         "type": "scatter",

@@ -5,7 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from comity.problems import Problem
 
 
 @dataclass(frozen=True)
@@ -58,6 +61,29 @@ def arranged(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     return sorted(rows, key=lambda row: kinds.index(row["preferences"]))
 
 
+def graded(
+    rows: Sequence[Mapping[str, Any]], percents: Iterable[int]
+) -> tuple[list[Measure], list[dict[str, Any]]]:
+    """The measures and rows of a comparison of searches, with how good they were on the way.
+
+    That is their hypervolume after parts of their iterations, in per cent.
+    """
+    extended = [{**row, "metrics": dict(row["metrics"])} for row in rows]
+    measures = []
+    for percent in percents:
+        name = f"hypervolume_{percent}"
+        measures.append(Measure(name, f"hypervolume after {percent}\u00a0%", "higher"))
+        for row in extended:
+            place = math.ceil(len(row["growth"]) * percent / 100) - 1
+            row["metrics"][name] = row["growth"][place]["hypervolume"]
+    return [*measures, *compared(rows)], extended
+
+
+def target_label(problem: Problem) -> str:
+    """What the best hypervolume is that of."""
+    return "known front" if problem.known_front is not None else "reference set"
+
+
 def number(value: float | None, digits: int = 4) -> str:
     """A number as people read it: about four digits, a true minus sign, a dash if unknown."""
     if value is None or not math.isfinite(value):
@@ -66,6 +92,19 @@ def number(value: float | None, digits: int = 4) -> str:
         return "0"  # a sum of floats that should be nothing
     text = f"{value:,.0f}" if abs(value) >= 10 ** min(digits, 3) else f"{value:.{digits}g}"
     return text.replace("-", "−")
+
+
+def scaled(count: float, units: Sequence[str]) -> str:
+    """A large count in the unit, each a thousand of the one before, that suits it: 1.23 MB."""
+    left = list(units)
+    while count >= 1000 and len(left) > 1:
+        count, left = count / 1000, left[1:]
+    return f"{count:.3g} {left[0]}".strip()
+
+
+def folded(name: str) -> str:
+    """A label with settings in two lines or more: ``fedpref`` over ``[clustering=false]``."""
+    return name.replace("[", "\n[").replace(",", ",\n") if len(name) > 16 else name
 
 
 def vector(values: Iterable[float]) -> str:
@@ -80,15 +119,31 @@ def spread(metric: Mapping[str, float | None]) -> str:
 
 
 def best(rows: Sequence[Mapping[str, Any]], measure: Measure) -> list[bool]:
-    """Which rows of a comparison are best; preference distributions are judged apart."""
-    scores = [_score(row, measure) for row in rows]
-    tops: dict[str, float] = {}
-    for row, score in zip(rows, scores, strict=True):
+    """Which rows of a comparison are best; preference distributions are judged apart.
+
+    Searches have none: all of them are judged together.
+    """
+    scores = [(row.get("preferences"), _score(row, measure)) for row in rows]
+    tops: dict[str | None, float] = {}
+    for kind, score in scores:
         if score is not None:
-            tops[row["preferences"]] = max(score, tops.get(row["preferences"], -math.inf))
+            tops[kind] = max(score, tops.get(kind, -math.inf))
     return [
-        score is not None and math.isclose(score, tops[row["preferences"]], rel_tol=1e-9)
-        for row, score in zip(rows, scores, strict=True)
+        score is not None and math.isclose(score, tops[kind], rel_tol=1e-9)
+        for kind, score in scores
+    ]
+
+
+def starred(rows: Sequence[Mapping[str, Any]], measures: Sequence[Measure]) -> list[list[str]]:
+    """The cells of a comparison, one a measure: mean ± std, a star before the best."""
+    marks = [best(rows, measure) for measure in measures]
+    return [
+        [
+            ("★ " if own[place] else "")
+            + (spread(row["metrics"][measure.name]) if measure.name in row["metrics"] else "–")
+            for measure, own in zip(measures, marks, strict=True)
+        ]
+        for place, row in enumerate(rows)
     ]
 
 

@@ -14,8 +14,11 @@ from comity.report.measures import (
     arranged,
     best,
     compared,
+    folded,
+    graded,
     number,
     present,
+    scaled,
     spread,
     vector,
 )
@@ -24,7 +27,9 @@ from comity.report.measures import (
 _NARROW = {
     "hypervolume": "hyper- volume",
     "cardinality": "cardi- nality",
+    "sparsity": "spar- sity",
     "mean_scalarised": "return",
+    "hypervolume_50": "hyper- volume halfway",
 }
 
 
@@ -34,11 +39,16 @@ def run_table(results: Mapping[str, Any]) -> Table:
         f"{results['algorithm']} on {results['problem']}, seed {results['seed']}",
         f"Reference point of the hypervolume: {vector(results['reference_point'])}",
     )
+    return _measured(table, {**judged(results), **yardsticks(results)})
+
+
+def _measured(table: Table, columns: Mapping[str, Mapping[str, float]]) -> Table:
+    """One row a measure that the first of the columns has."""
     table.add_column("measure")
-    columns = {**judged(results), **yardsticks(results)}
+    main = next(iter(columns))
     for name in columns:
-        table.add_column(name, justify="right", style="bold" if name == "kept" else "")
-    for measure in present(results["metrics"]):
+        table.add_column(name, justify="right", style="bold" if name == main else "")
+    for measure in present(columns[main]):
         cells = [number(values.get(measure.name)) for values in columns.values()]
         table.add_row(Text(measure.label + measure.arrow), *cells)
     return table
@@ -111,20 +121,30 @@ def _comparison_heading(
     caption = comparison_caption(comparison)
     table = _table(f"{comparison['problem']}, {kind} preferences", caption)
     table.add_column("algorithm", no_wrap=True)
+    _add_measures(table, measures)
+    return table
+
+
+def _add_measures(table: Table, measures: Sequence[Measure]) -> None:
     for measure in measures:
         heading = _NARROW.get(measure.name, measure.label)
         table.add_column(
             Text(heading + measure.arrow), justify="right", overflow="fold", min_width=6
         )
-    return table
 
 
 def comparison_caption(comparison: Mapping[str, Any]) -> str:
+    return (
+        f"{_over_seeds(comparison)}; the best of each preference distribution is marked ★. "
+        f"Reference point of the hypervolume: {vector(comparison['reference_point'])}"
+    )
+
+
+def _over_seeds(comparison: Mapping[str, Any]) -> str:
     seeds = sorted({len(row["seeds"]) for row in comparison["rows"]})
     return (
         f"Mean ± standard deviation over {' or '.join(map(str, seeds))} "
-        f"{'seed' if seeds == [1] else 'seeds'}; the best of each preference distribution is "
-        f"marked ★. Reference point of the hypervolume: {vector(comparison['reference_point'])}"
+        f"{'seed' if seeds == [1] else 'seeds'}"
     )
 
 
@@ -143,6 +163,118 @@ def reproduction_table(results: Mapping[str, Any]) -> Table:
             number(row["trivial"]),
             number(row["optimum"]),
         )
+    return table
+
+
+def points_table(results: Mapping[str, Any]) -> Table:
+    """The front that a search found: its points, and where each comes from."""
+    points = results["front"]
+    caption = (
+        f"Iterations and rounds count from 1, candidates from 0. Models: {points[0]['model']}, …"
+    )
+    table = _table("Front", caption)
+    table.add_column("point", justify="right")
+    for name in points[0]["objectives"]:
+        table.add_column(Text(name), justify="right", style="bold")
+    table.add_column("trained for")
+    for heading in ("iteration", "candidate", "round"):
+        table.add_column(heading, justify="right")
+    for point in points:
+        table.add_row(
+            str(point["point"]),
+            *(number(value) for value in point["objectives"].values()),
+            preference_text(point["weight"]),
+            *origin_of(point),
+        )
+    return table
+
+
+def origin_of(point: Mapping[str, Any]) -> list[str]:
+    """Iteration, candidate and round that a point of a front comes from."""
+    round = point["round"]
+    return [
+        str(point["iteration"]),
+        str(point["candidate"]),
+        "end" if round is None else str(round),
+    ]
+
+
+def search_table(results: Mapping[str, Any]) -> Table:
+    """A search's measures beside its control, the trivial policy and the optimum."""
+    title = f"{results['generator']} search on {results['problem']}, seed {results['seed']}"
+    return _measured(_table(title, search_caption(results)), searched(results))
+
+
+def searched(results: Mapping[str, Any]) -> dict[str, Mapping[str, float]]:
+    """Measures of what a search and its control found, and the yardsticks."""
+    control = {"control": results["control"]["metrics"]} if "control" in results else {}
+    return {"found": results["metrics"], **control, **yardsticks(results)}
+
+
+def search_caption(results: Mapping[str, Any]) -> str:
+    """What a search's measures rest on."""
+    reference = vector(results["reference_point"])
+    parts = [f"On test episodes. Reference point of the hypervolume: {reference}."]
+    if cut := results["cut_by_reference_point"]:
+        verbs = ("does", "counts") if cut == 1 else ("do", "count")
+        parts.append(
+            f"Attention: {cut} of the points found {verbs[0]} not lie above it and {verbs[1]} "
+            "nothing for the hypervolume."
+        )
+    parts.append(f"Found with {_cost(results)}.")
+    if "control" in results:
+        parts.append(f"Control: random weights, {_cost(results['control'])}.")
+    return " ".join(parts)
+
+
+def _cost(results: Mapping[str, Any]) -> str:
+    steps = sum(results["environment_steps"].values())
+    return f"{results['candidates']} candidates and {steps:,} environment steps"
+
+
+def searches_table(results: Mapping[str, Any]) -> Table:
+    """Searches side by side, one row each: mean ± std over seeds, and what it cost."""
+    measures, rows = graded(results["rows"], [50])
+    table = _table(f"Searches on {results['problem']}", searches_caption(results))
+    table.add_column("search", no_wrap=True)
+    _add_measures(table, measures)
+    for heading in ("candi- dates", "steps"):
+        table.add_column(heading, justify="right", min_width=6)
+    marks = {measure.name: best(rows, measure) for measure in measures}
+    for place, row in enumerate(rows):
+        cells = [_cell(row, measure, marks[measure.name][place]) for measure in measures]
+        steps = scaled(row["environment_steps"], ("", "k", "M", "G"))
+        table.add_row(Text(folded(row["search"])), *cells, number(row["candidates"]), steps)
+    for name, values in yardsticks(results).items():
+        cells = [Text(f"{number(values.get(measure.name))}  ") for measure in measures]
+        table.add_row(Text(name, style="dim"), *cells, "–", "–")
+    return table
+
+
+def searches_caption(comparison: Mapping[str, Any]) -> str:
+    return (
+        f"{_over_seeds(comparison)}; the best is marked ★. Hypervolume after a part of the "
+        "iterations is on the server's evaluation, all else on test episodes. Steps are those of "
+        "all clients and the server in the environment. "
+        f"Reference point of the hypervolume: {vector(comparison['reference_point'])}"
+    )
+
+
+def search_reproduction_table(results: Mapping[str, Any]) -> Table:
+    """A printed table of searches beside ours, with the control of random weights."""
+    table = _table(
+        f"{results['table']} on {results['problem']}",
+        f"Rows: clients/steps between averagings. Reference point of the hypervolume: "
+        f"{vector(results['reference_point'])}",
+    )
+    for heading in ("measure", "row"):
+        table.add_column(heading, no_wrap=True)
+    columns = ("printed", "paper_protocol", "our_defaults", "random_control")
+    for heading in ("printed", "paper's protocol", "our defaults", "random weights", "optimum"):
+        table.add_column(heading, justify="right")
+    for row in results["rows"]:
+        cells = [spread(row[name]) for name in columns]
+        table.add_row(row["measure"], row["row"], *cells, number(row["optimum"]))
     return table
 
 

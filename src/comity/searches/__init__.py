@@ -1,9 +1,9 @@
 """Searches: a layer above federations that looks for a whole front of models."""
 
 from comity.searches import annealing, gap, grid, uniform
+from comity.searches.candidates import Found, Generator, find, generator, generators
 from comity.searches.configuration import SearchConfiguration, SearchSettings, configure_search
 from comity.searches.directory import ModelFront, Search
-from comity.searches.generator import Found, Generator, find, generator, generators
 
 __all__ = [
     "Found",

@@ -13,7 +13,7 @@ import numpy as np
 from pydantic import PrivateAttr
 
 from comity.preferences import equidistant
-from comity.searches.generator import Found, Generator, Vectors, generator
+from comity.searches.candidates import Found, Generator, Vectors, generator
 from comity.settings import setting
 
 _FLOOR = 1e-3  # a weight of zero would never move under a multiplicative rule

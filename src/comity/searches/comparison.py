@@ -25,10 +25,15 @@ from comity.parallel import Job, OnRound, carry_out_all
 from comity.problems import Problem, register
 from comity.problems import find as find_problem
 from comity.runs import CONFIG, write_whole
-from comity.searches.configuration import SearchConfiguration, SearchSettings, configure_search
+from comity.searches.candidates import find
+from comity.searches.configuration import (
+    SearchConfiguration,
+    SearchSettings,
+    configure_search,
+    sorted_out,
+)
 from comity.searches.directory import Search
-from comity.searches.execution import execute_search, rounds_in_all, sorted_out
-from comity.searches.generator import find
+from comity.searches.execution import execute_search, rounds_in_all
 
 PLAN, RESULTS = "searches.toml", "searches.json"
 

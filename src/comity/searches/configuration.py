@@ -14,7 +14,7 @@ from comity.configuration import RUN_SETTINGS, Configuration, configure
 from comity.errors import UserError, unknown
 from comity.fronts import above
 from comity.problems import Problem
-from comity.searches.generator import Generator, find, make
+from comity.searches.candidates import Generator, find, make
 from comity.settings import Settings, build, setting
 
 _CHUNK = 10  # clients that train best as one stack
@@ -140,6 +140,16 @@ def configure_search(values: Mapping[str, Any]) -> SearchConfiguration:
     return SearchConfiguration(
         search, build(generator, table, where=generator.name).model_dump(), federation
     )
+
+
+def sorted_out(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings of the search given by name, moved into its table."""
+    own = {name: value for name, value in values.items() if name in SearchSettings.model_fields}
+    rest = {name: value for name, value in values.items() if name not in own}
+    table = rest.get("search", {})
+    if not isinstance(table, Mapping):
+        raise UserError(f"search = {table!r}: must be a table of settings.")
+    return {**rest, "search": {**own, **table}}
 
 
 def _algorithm(search: SearchSettings) -> str:

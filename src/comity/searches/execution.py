@@ -14,7 +14,7 @@ from comity.execution import check_workers, free_path
 from comity.fronts import above, hypervolume, nondominated, set_measures
 from comity.problems import Problem, register
 from comity.problems.environments import idle_returns
-from comity.searches.configuration import SearchConfiguration, SearchSettings, configure_search
+from comity.searches.configuration import SearchConfiguration, configure_search, sorted_out
 from comity.searches.directory import CONTROL, Search
 from comity.searches.mofld import MOFLD, OnRound, total_rounds
 from comity.threads import limited
@@ -42,12 +42,6 @@ def search(
     configuration = configure_search(sorted_out({"problem": problem, **settings}))
     path = Path(out) if out is not None else free_path(default_name(configuration))
     return execute_search(Search.create(path, configuration), workers, on_round)
-
-
-def sorted_out(values: dict[str, Any]) -> dict[str, Any]:
-    """Settings of the search given by name, moved into its table."""
-    own = {name: values.pop(name) for name in SearchSettings.model_fields if name in values}
-    return {**values, "search": {**own, **values.get("search", {})}}
 
 
 def resume_search(path: str | Path, workers: int = 1, on_round: OnRound | None = None) -> Search:
@@ -162,8 +156,9 @@ def _summarise(mofld: MOFLD, tested: Vectors, points: list[dict[str, object]]) -
             idle_returns(problem, [0], federation.seed, federation.test_episodes).round(6)
         ),
     }
-    if target is not None:
-        results["optimum"] = {"hypervolume": hypervolume(target, reference)}
+    known = problem.front()
+    if known is not None:
+        results["optimum"] = {"hypervolume": hypervolume(known, reference)}
     results["front"] = [
         point for point, best in zip(points, _on_front(points), strict=True) if best
     ]

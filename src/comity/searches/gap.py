@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy.spatial import Delaunay
 
 from comity.preferences import equidistant
-from comity.searches.generator import Found, Generator, Vectors, generator
+from comity.searches.candidates import Found, Generator, Vectors, generator
 from comity.settings import setting
 
 

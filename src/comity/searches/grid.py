@@ -7,7 +7,7 @@ from functools import lru_cache
 import numpy as np
 
 from comity.preferences import equidistant
-from comity.searches.generator import Found, Generator, Vectors, generator
+from comity.searches.candidates import Found, Generator, Vectors, generator
 
 
 @generator("grid", title="Equidistant grid over the whole budget")

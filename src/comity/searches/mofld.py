@@ -23,10 +23,10 @@ from comity.fleet import Fleet
 from comity.fronts import front, hypervolume
 from comity.runs import CHECKPOINT, Values
 from comity.searches.archive import Archive, Origin
+from comity.searches.candidates import Found
 from comity.searches.configuration import SearchConfiguration
 from comity.searches.directory import Search
 from comity.searches.evaluation import Evaluation
-from comity.searches.generator import Found
 from comity.streams import stream, torch_seeded
 
 Vectors = NDArray[np.float64]
@@ -85,22 +85,25 @@ class MOFLD:
 
     def _iterate(self, count: int) -> None:
         number, seed = len(self.history), self.configuration.seed
-        found = self._found()
         weights = self._generator.propose(
-            count, self.objectives, found, stream(seed, "candidates", number)
+            count, self.objectives, self._found(), stream(seed, "candidates", number)
         )
         starts = self._starts(number, weights)
         trained = self._train(number, weights, starts)
         vectors = self._evaluate(number, weights, trained)
-        self._generator.learn(weights, vectors, self._found(), stream(seed, "acceptance", number))
         self._record(number, weights, vectors, starts)
+        self._generator.learn(weights, vectors, self._found(), stream(seed, "acceptance", number))
+        self._save()
+        self.directory.append_history(self.history[-1])
 
     def _found(self) -> Found:
+        """What the generator is told: the state after the last whole iteration."""
         shape = (-1, self.objectives)
+        known = self.history[-1]["front"] if self.history else []
         return Found(
             weights=np.array(self._solved.weights).reshape(shape),
             vectors=np.array(self._solved.vectors).reshape(shape),
-            front=front(self.archive.vectors) if len(self.archive) else self.archive.vectors,
+            front=np.array(known).reshape(shape),
             budget=self.configuration.budget,
         )
 
@@ -180,7 +183,7 @@ class MOFLD:
         for candidate, own in enumerate(rows):
             values = judged[at : at + len(own)]
             at += len(own)
-            origin = Origin(weights[candidate].tolist(), number, candidate, None)
+            origin = Origin(weights[candidate].tolist(), number + 1, candidate, None)
             self.archive.add(values, trained.select(own), [origin] * len(own))
             best = int((values @ weights[candidate]).argmax())
             vectors.append(values[best])
@@ -204,7 +207,7 @@ class MOFLD:
             held.append(models)
             # the models of a spread federation serve several weights: it goes by the first
             candidate = place * len(federation.everyone) if spread else place
-            origin = Origin(weights[candidate].tolist(), number, candidate, federation.done)
+            origin = Origin(weights[candidate].tolist(), number + 1, candidate, federation.done)
             origins += [origin] * len(models)
         if held:
             together = Fleet.cat(held)
@@ -225,7 +228,7 @@ class MOFLD:
         before = self.history[-1]["environment_steps"] if self.history else {}
         steps = {kind: before.get(kind, 0) + count for kind, count in self._steps.items()}
         entry = {
-            "iteration": number,
+            "iteration": number + 1,
             "candidates": [
                 {"weight": weight, "objectives": vector, "start": start}
                 for weight, vector, start in zip(
@@ -238,8 +241,6 @@ class MOFLD:
             "environment_steps": {**steps, "evaluation": self.evaluation.steps},
         }
         self.history.append(entry)
-        self._save()
-        self.directory.append_history(entry)
 
     def hypervolume(self) -> float:
         """Of the archive, on the server's evaluation."""
@@ -295,11 +296,10 @@ class MOFLD:
             )
             self._solved.weights += weights.tolist()
             self._solved.vectors += vectors.tolist()
-            self.archive.vectors = np.array(entry["front"])
+            self.history.append(entry)
             self._generator.learn(
                 weights, vectors, self._found(), stream(seed, "acceptance", number)
             )
-            self.history.append(entry)
 
     def _tell(self, number: int, round: int) -> None:
         if self._on_round is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from comity.searches.generator import Found, Generator, Vectors, generator
+from comity.searches.candidates import Found, Generator, Vectors, generator
 
 
 @generator("random", title="Uniform random weights: the control")

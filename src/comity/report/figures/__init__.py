@@ -10,12 +10,18 @@ from matplotlib.figure import Figure
 
 from comity.report.figures.bars import bars
 from comity.report.figures.clusters import clusters
+from comity.report.figures.found import found
 from comity.report.figures.front import front
+from comity.report.figures.growth import growth
 from comity.report.figures.learning import learning
 from comity.report.figures.mixing import mixing
 from comity.report.figures.rewards import rewards
 from comity.report.figures.style import save
+from comity.report.figures.weights import weights
+from comity.report.growth import growth_of, growths_of
 from comity.runs import Run
+from comity.searches import Search
+from comity.searches.comparison import SearchComparison
 
 Pictures = dict[str, Path]
 
@@ -38,6 +44,21 @@ def draw_comparison(
     return _save_all(path, {"bars": bars(comparison), "learning": learning(comparison, runs)})
 
 
+def draw_search(search: Search) -> Pictures:
+    """All pictures of a finished search, by name."""
+    figures = {
+        "front": found(search),
+        "growth": growth(growth_of(search)),
+        "weights": weights(search),
+    }
+    return _save_all(search.path, figures)
+
+
+def draw_searches(comparison: SearchComparison) -> Pictures:
+    """The pictures of a comparison of searches, by name."""
+    return _save_all(comparison.path, {"growth": growth(growths_of(comparison))})
+
+
 def _save_all(path: Path, figures: Mapping[str, Figure | None]) -> Pictures:
     pictures = {}
     for name, figure in figures.items():
@@ -53,8 +74,13 @@ __all__ = [
     "clusters",
     "draw_comparison",
     "draw_run",
+    "draw_search",
+    "draw_searches",
+    "found",
     "front",
+    "growth",
     "learning",
     "mixing",
     "rewards",
+    "weights",
 ]

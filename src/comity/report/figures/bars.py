@@ -14,7 +14,7 @@ from matplotlib.patches import Patch
 
 from comity.report.curves import Floats
 from comity.report.figures.style import GREY, PALETTE, canvas, plain_numbers, styled
-from comity.report.measures import Measure, compared, number
+from comity.report.measures import Measure, compared, folded, number
 
 Rows = Sequence[Mapping[str, Any]]
 _COLUMNS = 3
@@ -83,18 +83,13 @@ def _panel(
         plain_numbers(axes.xaxis)
     else:
         axes.locator_params(axis="x", nbins=4)
-    axes.set_yticks(range(len(algorithms)), [_folded(name) for name in algorithms])
+    axes.set_yticks(range(len(algorithms)), [folded(name) for name in algorithms])
     axes.set_ylim(len(algorithms) - 0.45, -0.55)
     axes.tick_params(axis="y", length=0)
     axes.grid(True, axis="x")
     axes.set_title(measure.label + measure.arrow)
     for yardstick in _DASHES:
         _yardstick(axes, yardstick, _known(comparison, yardstick, measure.name))
-
-
-def _folded(name: str) -> str:
-    """A label with settings in two lines or more: ``fedpref`` over ``[clustering=false]``."""
-    return name.replace("[", "\n[").replace(",", ",\n") if len(name) > 16 else name
 
 
 def _table(

@@ -11,26 +11,16 @@ from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from matplotlib.transforms import ScaledTranslation
 from numpy.typing import NDArray
 
-from comity.problems import Objective, Problem
+from comity.problems import Problem
 from comity.report.curves import Floats, objectives_of, preferences_of
-from comity.report.figures.style import (
-    FAINT,
-    GREY,
-    MARKERS,
-    PALETTE,
-    WEIGHTS,
-    canvas,
-    styled,
-    title_of,
-)
+from comity.report.figures.pairs import DOT, dot, frame, limits, pairs, target_dot
+from comity.report.figures.style import GREY, MARKERS, PALETTE, WEIGHTS, styled, title_of
 from comity.report.measures import number
 from comity.runs import Run
 
-_DOT = 4.6  # diameter of a client's dot in points
 _GOLDEN = np.pi * (3.0 - np.sqrt(5.0))
 
 
@@ -58,89 +48,57 @@ def front(run: Run) -> Figure:
     return _pairs(problem, preferences, objectives_of(run))
 
 
-def target_label(problem: Problem) -> str:
-    return "known front" if problem.known_front is not None else "reference set"
-
-
 def _one_panel(problem: Problem, preferences: Floats, points: Floats) -> Figure:
-    figure = canvas(4.4, 3.2)
-    axes = figure.subplots()
+    made = pairs([title_of(objective) for objective in problem.objectives])
     markers = ["o"] * len(points)
     weights = preferences[:, 0]
     scene = _Scene(points, problem.target(), weights, WEIGHTS(weights), markers)
-    _panel(axes, scene, problem.objectives, (0, 1))
-    bar = figure.colorbar(ScalarMappable(Normalize(0, 1), WEIGHTS), ax=axes, aspect=30, pad=0.02)
+    _panel(made.corner, scene, (0, 1))
+    mappable = ScalarMappable(Normalize(0, 1), WEIGHTS)
+    bar = made.figure.colorbar(mappable, ax=made.corner, aspect=30, pad=0.02)
     bar.set_label(f"client's weight on {problem.objectives[0].name}")
     bar.outline.set_visible(False)
-    handles = [_dot("o", WEIGHTS(0.5), "client")]
+    handles = [dot("o", WEIGHTS(0.5), "client")]
     if scene.target is not None:
-        handles.insert(0, _target_dot(problem))
-    axes.legend(handles=handles, loc="lower left")
-    return figure
+        handles.insert(0, target_dot(problem))
+    made.corner.legend(handles=handles, loc="lower left")
+    return made.figure
 
 
 def _pairs(problem: Problem, preferences: Floats, points: Floats) -> Figure:
-    """Lower triangle of all pairs of objectives; the legend stands in the empty corner."""
+    """All pairs of objectives; colours and shapes say what a client cares for most."""
     objectives = problem.objectives
-    side = len(objectives) - 1
-    figure = canvas(2.4 * side + 0.4, 2.1 * side + 0.3)
-    grid = figure.subplots(side, side, squeeze=False)
+    made = pairs([title_of(objective) for objective in objectives])
     chief = preferences.argmax(axis=1)
     palette = np.array([PALETTE[i % len(PALETTE)] for i in range(len(objectives))])
     shapes = [MARKERS[i % len(MARKERS)] for i in range(len(objectives))]
     markers = [shapes[i] for i in chief]
     scene = _Scene(points, problem.target(), chief.astype(float), palette[chief], markers)
-    for row in range(side):
-        for column in range(side):
-            if column > row:
-                grid[row, column].axis("off")
-                continue
-            _panel(grid[row, column], scene, objectives, (column, row + 1))
-            grid[row, column].label_outer()
+    for pair, axes in made.panels.items():
+        _panel(axes, scene, pair)
     handles = [
-        _dot(shape, colour, f"mostly {objective.name} ({(chief == i).sum()})")
+        dot(shape, colour, f"mostly {objective.name} ({(chief == i).sum()})")
         for i, (objective, shape, colour) in enumerate(
             zip(objectives, shapes, palette, strict=True)
         )
     ]
     if scene.target is not None:
-        handles.append(_target_dot(problem))
-    grid[0, side - 1].legend(handles=handles, loc="center", title="clients who care")
-    return figure
+        handles.append(target_dot(problem))
+    made.corner.legend(handles=handles, loc="center", title="clients who care")
+    return made.figure
 
 
-def _panel(
-    axes: Axes, scene: _Scene, objectives: Sequence[Objective], pair: tuple[int, int]
-) -> None:
+def _panel(axes: Axes, scene: _Scene, pair: tuple[int, int]) -> None:
     """Two of the objectives against each other."""
-    x, y = pair
-    axes.set_xlabel(title_of(objectives[x]))
-    axes.set_ylabel(title_of(objectives[y]))
-    axes.grid(True)
     target = None if scene.target is None else scene.target[:, pair]
     points = np.round(scene.points[:, pair], 6)
-    low, high = _limits(points, target)
-    axes.set_xlim(low[0], high[0])
-    axes.set_ylim(low[1], high[1])
-    if target is not None:
-        axes.scatter(target[:, 0], target[:, 1], s=34, color=FAINT, edgecolor="none", zorder=1)
+    low, high = limits(points, target)
+    frame(axes, low, high, target)
     places, group, counts = np.unique(points, axis=0, return_inverse=True, return_counts=True)
     shown = np.clip(places, low, high)
     _flowers(axes, scene, shown, group.reshape(-1))
     for place, drawn, count in zip(places, shown, counts, strict=True):
         _note(axes, place, drawn, int(count))
-
-
-def _limits(points: Floats, target: Floats | None) -> tuple[Floats, Floats]:
-    """Axis limits; clients far from the front must not squeeze it into a corner."""
-    if target is None:
-        low, high = points.min(axis=0), points.max(axis=0)
-    else:
-        low, high = target.min(axis=0), target.max(axis=0)
-        near = np.clip(points, low - (high - low), high + (high - low))
-        low, high = np.minimum(low, near.min(axis=0)), np.maximum(high, near.max(axis=0))
-    margin = np.where(high > low, 0.07 * (high - low), 0.5)
-    return low - margin, high + margin
 
 
 def _flowers(axes: Axes, scene: _Scene, shown: Floats, group: NDArray[np.int64]) -> None:
@@ -153,7 +111,7 @@ def _flowers(axes: Axes, scene: _Scene, shown: Floats, group: NDArray[np.int64])
             axes.plot(
                 *at,
                 marker=scene.markers[client],
-                markersize=_DOT,
+                markersize=DOT,
                 markerfacecolor=scene.colours[client],
                 markeredgecolor="white",
                 markeredgewidth=0.4,
@@ -167,7 +125,7 @@ def _flowers(axes: Axes, scene: _Scene, shown: Floats, group: NDArray[np.int64])
 def _seats(count: int) -> Floats:
     """Places around a common point, in points; one alone stands on it."""
     seat = np.arange(count)
-    radius, angle = 0.56 * _DOT * np.sqrt(seat + 0.5), seat * _GOLDEN
+    radius, angle = 0.56 * DOT * np.sqrt(seat + 0.5), seat * _GOLDEN
     places = np.column_stack([radius * np.cos(angle), radius * np.sin(angle)])
     return np.asarray(places - places.mean(axis=0))
 
@@ -179,7 +137,7 @@ def _note(axes: Axes, place: Floats, drawn: Floats, count: int) -> None:
         text += f" off the axes, at ({number(place[0])}, {number(place[1])})"
     if text:
         # up and to the right of a front there is nothing: all objectives are maximised
-        away = 2.0 + 0.4 * _DOT * np.sqrt(count)
+        away = 2.0 + 0.4 * DOT * np.sqrt(count)
         axes.annotate(
             text.strip(),
             (drawn[0], drawn[1]),
@@ -189,11 +147,3 @@ def _note(axes: Axes, place: Floats, drawn: Floats, count: int) -> None:
             color=GREY,
             zorder=4,
         )
-
-
-def _dot(marker: str, colour: Any, label: str) -> Line2D:
-    return Line2D([], [], linestyle="", marker=marker, color=colour, markersize=_DOT, label=label)
-
-
-def _target_dot(problem: Problem) -> Line2D:
-    return _dot("o", FAINT, target_label(problem))

@@ -11,7 +11,14 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from comity.report.curves import Floats, curves
-from comity.report.figures.style import canvas, log_scale, series, styled, thousands
+from comity.report.figures.style import (
+    canvas,
+    legend_above,
+    log_scale,
+    series,
+    styled,
+    thousands,
+)
 from comity.runs import Run
 
 Runs = Mapping[str, Sequence[Run]]
@@ -44,11 +51,7 @@ def learning(comparison: Mapping[str, Any], runs: Runs) -> Figure | None:
         log_scale(panels[0], np.concatenate([lesson.mean for lesson in lessons.values()]))
     panels[0].set_ylabel("mean regret (validation)" if regret else "scalarised return (validation)")
     figure.supxlabel("environment steps per client (training + validation)", fontsize=8)
-    handles, labels = panels[0].get_legend_handles_labels()
-    # an entry is its longest label and a stroke; about 15 characters fit on an inch
-    room = 15 * figure.get_figwidth() / (max(map(len, labels)) + 6)
-    columns = max(1, min(len(labels), int(room)))
-    figure.legend(handles, labels, loc="outside upper center", ncols=columns)
+    legend_above(figure, panels[0])
     return figure
 
 

@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
 from numpy.typing import NDArray
 
 from comity.problems import Objective
@@ -27,6 +27,9 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 
 # viridis without its brightest end, for the same reason
 WEIGHTS = ListedColormap(matplotlib.colormaps["viridis"](np.linspace(0.0, 0.93, 256)), "weights")
+
+# the later the darker; blues without their faintest end
+TIMES = ListedColormap(matplotlib.colormaps["Blues"](np.linspace(0.35, 1.0, 256)), "times")
 
 # Any: matplotlib types its settings' names as a Literal that differs between its versions
 _STYLE: Any = {
@@ -84,8 +87,17 @@ def series(index: int) -> dict[str, Any]:
     return {"color": PALETTE[index % len(PALETTE)], "linestyle": dashes}
 
 
+def legend_above(figure: Figure, axes: Axes) -> None:
+    """One legend for all panels, in as many columns as there is room for."""
+    handles, labels = axes.get_legend_handles_labels()
+    # an entry is its longest label and a stroke; about 15 characters fit on an inch
+    room = 15 * figure.get_figwidth() / (max(map(len, labels)) + 6)
+    columns = max(1, min(len(labels), int(room)))
+    figure.legend(handles, labels, loc="outside upper center", ncols=columns)
+
+
 def plain_numbers(axis: Axis) -> None:
-    """Numbers instead of powers on a logarithmic axis."""
+    """Numbers as in tables, also on a logarithmic axis."""
     axis.set_major_formatter(FuncFormatter(lambda value, _: number(value, 3)))
     axis.set_minor_formatter(NullFormatter())
 
@@ -101,11 +113,17 @@ def log_scale(axes: Axes, values: NDArray[np.float64]) -> None:
     positive = values[values > 1e-9]
     smallest = float(positive.min()) if len(positive) else 1.0
     if len(positive) < len(values):
-        axes.set_yscale("symlog", linthresh=smallest, linscale=0.4)
+        # the axis is logarithmic down to a power of ten, whose label keeps away from that of zero
+        seam = 10.0 ** np.floor(np.log10(smallest))
+        axes.set_yscale("symlog", linthresh=seam, linscale=0.4)
         axes.set_ylim(bottom=0)
     else:
         axes.set_yscale("log")
-        if values.max(initial=0.0) < 100 * smallest:
+        reach = values.max(initial=0.0) / smallest
+        if reach < 10:  # too few powers and their halves to read values from
+            axes.yaxis.set_major_locator(MaxNLocator(6))
+            axes.yaxis.set_minor_locator(NullLocator())
+        elif reach < 100:
             axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
         axes.set_ylim(bottom=0.7 * smallest)  # an error band that nears zero has no end here
     plain_numbers(axes.yaxis)

@@ -1,0 +1,59 @@
+"""Adam (Kingma and Ba, 2015) for all clients of a stack at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+from torch.optim.adam import adam
+
+
+class Adam:
+    """Steps stacked tensors in place, each client as if it had an optimiser of its own."""
+
+    def __init__(self, tensors: list[Tensor], first: list[Tensor], second: list[Tensor]) -> None:
+        self._stacked = (tensors, first, second)
+        self._apart = (_apart(tensors), _apart(first), _apart(second))
+
+    @torch.no_grad()
+    def step(self, grads: Sequence[Tensor], counts: Tensor, rate: float) -> None:
+        """``counts`` says how many steps each client has taken before.
+
+        As long as the counts agree, one step serves all.
+        """
+        together = bool((counts == counts[0]).all())
+        tensors, first, second = self._stacked if together else self._apart
+        adam(
+            tensors,
+            list(grads) if together else _apart(grads),
+            first,
+            second,
+            [],
+            list((counts[:1] if together else counts).repeat(len(grads)).unbind()),
+            fused=True,
+            amsgrad=False,
+            beta1=0.9,
+            beta2=0.999,
+            lr=rate,
+            weight_decay=0.0,
+            eps=1e-8,
+            maximize=False,
+        )
+
+
+def _apart(tensors: Sequence[Tensor]) -> list[Tensor]:
+    """Stacked tensors as one list: the first tensor of each client, then the second, …"""
+    return [row for tensor in tensors for row in tensor.unbind(0)]
+
+
+@torch.no_grad()
+def clip(grads: Sequence[Tensor], limit: float) -> None:
+    """Scale each client's gradient, over all its tensors, to at most ``limit``."""
+    norms = [torch.linalg.vector_norm(grad.flatten(1), dim=1) for grad in grads]
+    norm = torch.linalg.vector_norm(torch.stack(norms), dim=0)
+    scale = (limit / (norm + 1e-6)).clamp(max=1.0)
+    if bool((scale == 1.0).all()):
+        return
+    for grad in grads:
+        grad.mul_(scale.view(-1, *[1] * (grad.dim() - 1)))

@@ -1,0 +1,133 @@
+"""Deep deterministic policy gradient (Lillicrap et al., 2016) for all clients of a fleet at once.
+
+The update is stable-baselines3's: the critic steps on the squared error to r + gamma
+(1 - terminated) Q_target(s', actor_target(s')), then the actor steps up the new critic, then both
+targets follow by ``tau``. Actor and critic travel as one model; inside, actions run from -1 to 1.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import Tensor
+
+from comity.errors import UserError
+from comity.fleet import Fleet, Tree, forward
+from comity.learners.off_policy import (
+    Array,
+    Crew,
+    Explorer,
+    Generators,
+    OffPolicy,
+    OffPolicySettings,
+)
+from comity.local import Phase
+from comity.problems.environments import Policy
+from comity.problems.networks import ActorCritic
+from comity.problems.problem import Problem
+from comity.settings import setting
+
+_ACTOR, _CRITIC = "actor.", "critic."
+
+
+class DDPGSettings(OffPolicySettings):
+    """Settings of DDPG; each problem brings its own defaults."""
+
+    batch_size: int = setting(100, "transitions in one update", at_least=1)
+    buffer_size: int = setting(200_000, "transitions a client remembers", at_least=1)
+    learning_starts: int = setting(100, "random steps before the first update", at_least=0)
+    gamma: float = setting(0.98, "discount factor", at_least=0, at_most=1)
+    train_freq: int = setting(1, "environment steps between trainings", at_least=1)
+    gradient_steps: int = setting(1, "updates a training; -1: one a step", at_least=-1)
+    tau: float = setting(0.005, "how far targets follow in one update", above=0, at_most=1)
+    noise: float = setting(
+        0.1, "spread of the exploration noise on actions between -1 and 1", at_least=0
+    )
+
+
+class DDPG(OffPolicy):
+    """See the module's docstring."""
+
+    settings: DDPGSettings
+    parts = (_CRITIC, _ACTOR)
+
+    def __init__(
+        self,
+        problem: Problem,
+        settings: DDPGSettings,
+        clients: tuple[int, ...],
+        preferences: NDArray[np.float64],
+        seed: int,
+        fleet: Fleet,
+    ) -> None:
+        model = problem.model()
+        if not isinstance(model, ActorCritic):
+            raise UserError(
+                f"problem {problem.name}: its actions are discrete, so DDPG cannot learn it; give "
+                'the problem learner="dqn".'
+            )
+        super().__init__(problem, settings, clients, preferences, seed, fleet)
+        self._bounded, self._width = model.bounded, len(model.low)
+        self._actor, self._critic = forward(model.actor), forward(model.critic)
+
+    def _explorer(self, crew: Crew, generators: Generators) -> Explorer:
+        """The actor's own action with noise; before ``learning_starts`` any action."""
+        s = self.settings
+        shape = (s.train_freq, self._width)
+        chance = np.stack([generator.uniform(-1.0, 1.0, shape) for generator in generators])
+        noise = np.stack([generator.normal(0.0, s.noise, shape) for generator in generators])
+
+        def choose(number: int, before: Array) -> tuple[Array, Array]:
+            own = self._act(crew.online, torch.from_numpy(before[:, None]))[:, 0].numpy()
+            noisy = np.clip(own + noise[:, number], -1.0, 1.0)
+            random = self._steps[crew.rows] < s.learning_starts
+            action = np.where(random[:, None], chance[:, number], noisy).astype(np.float32)
+            return action, self._bounded(torch.from_numpy(action)).numpy()
+
+        return choose
+
+    def _update(self, crew: Crew, phase: Phase, batch: dict[str, Tensor]) -> None:
+        wanted = self._wanted(crew, batch)
+        valued = self._value(crew.online, batch["before"], batch["action"])
+        loss = F.mse_loss(valued, wanted, reduction="none").mean(dim=1).sum()
+        self._descend(crew, phase, loss, _CRITIC)
+
+        own = self._act(crew.online, batch["before"])
+        critic = {name: tensor.detach() for name, tensor in crew.online.items()}
+        loss = -self._value(critic, batch["before"], own).mean(dim=1).sum()
+        self._descend(crew, phase, loss, _ACTOR)
+
+        with torch.no_grad():
+            for name, tensor in crew.target.tensors.items():
+                tensor.lerp_(crew.online[name], self.settings.tau)
+
+    @torch.no_grad()
+    def _wanted(self, crew: Crew, batch: dict[str, Tensor]) -> Tensor:
+        """r + gamma (1 - terminated) Q_target(s', actor_target(s'))."""
+        target, after = crew.target.tensors, batch["after"]
+        value = self._value(target, after, self._act(target, after))
+        return batch["reward"] + self.settings.gamma * value * ~batch["terminated"]
+
+    def _act(self, tensors: Tree, observation: Tensor) -> Tensor:
+        """Actions between -1 and 1."""
+        return self._actor(_part(tensors, _ACTOR), observation)
+
+    def _value(self, tensors: Tree, observation: Tensor, action: Tensor) -> Tensor:
+        """What the critics expect (clients, batch)."""
+        inputs = torch.cat([observation, action], dim=2)
+        return self._critic(_part(tensors, _CRITIC), inputs).squeeze(2)
+
+    def _policy(self, tensors: Tree) -> Policy:
+        @torch.no_grad()
+        def policy(observations: Array) -> Array:
+            action = self._bounded(self._act(tensors, torch.from_numpy(observations)))
+            return np.asarray(action.numpy())
+
+        return policy
+
+
+def _part(tensors: Tree, prefix: str) -> Tree:
+    """One network of the model, under the names that it has by itself."""
+    return {k.removeprefix(prefix): t for k, t in tensors.items() if k.startswith(prefix)}

@@ -1,0 +1,93 @@
+"""The front that a search found, and how it came about."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from comity.problems import Problem
+from comity.report.curves import Floats
+from comity.report.figures.pairs import DOT, dot, frame, limits, pairs, target_dot
+from comity.report.figures.style import GREY, PALETTE, TIMES, styled, title_of
+from comity.report.growth import Milestone, milestones
+from comity.searches import Search
+
+
+@styled
+def found(search: Search) -> Figure:
+    """The archive's front at several times, the later the darker, over the known front.
+
+    A point has the colour of the time by which it was found; it is hollow if another one
+    dominated it later.
+    """
+    problem = search.configuration.problem
+    times, target = milestones(search.history), problem.target()
+    made = pairs([title_of(objective) for objective in problem.objectives])
+    for pair, axes in made.panels.items():
+        _panel(axes, times, target, pair)
+    handles = _legend(times, problem)
+    if search.results["cut_by_reference_point"]:
+        handles.append(_reference(made.panels, search.results["reference_point"]))
+    made.corner.legend(handles=handles, loc="best" if len(made.panels) == 1 else "center")
+    return made.figure
+
+
+def _panel(
+    axes: Axes, times: Sequence[Milestone], target: Floats | None, pair: tuple[int, int]
+) -> None:
+    points = np.concatenate([time.fresh for time in times])[:, pair]
+    known = times[-1].front if target is None else target
+    low, high = limits(points, known[:, pair])
+    frame(axes, low, high, None if target is None else target[:, pair])
+    final = {tuple(point) for point in times[-1].front.tolist()}
+    for time in times:
+        colour = TIMES(time.lateness)
+        if time.front.shape[1] == 2:
+            _attained(axes, time.front, low, colour)
+        stays = np.array([tuple(point) in final for point in time.fresh.tolist()], dtype=bool)
+        shown = np.clip(time.fresh[:, pair], low, high)
+        for some, inside in ((shown[~stays], "white"), (shown[stays], colour)):
+            axes.scatter(
+                some[:, 0],
+                some[:, 1],
+                s=DOT**2,
+                facecolor=[inside],
+                edgecolor=[colour],
+                linewidth=0.8,
+                zorder=3,
+                clip_on=False,
+            )
+    off = int(((points < low) | (points > high)).any(axis=1).sum())
+    if off:
+        note = f"{off} {'point' if off == 1 else 'points'} off the axes, drawn at the rim"
+        axes.set_title(note, fontsize=6, color=GREY)
+
+
+def _attained(axes: Axes, front: Floats, low: Floats, colour: tuple[float, ...]) -> None:
+    """The rim of what a front of two objectives dominates."""
+    x = [low[0], *front[:, 0], front[-1, 0]]
+    y = [front[0, 1], *front[:, 1], low[1]]
+    axes.step(x, y, where="pre", color=colour, linewidth=0.9, zorder=2)
+
+
+def _legend(times: Sequence[Milestone], problem: Problem) -> list[Line2D]:
+    handles = [dot("o", TIMES(time.lateness), time.label) for time in times]
+    if sum(len(time.fresh) for time in times) > len(times[-1].front):
+        handles.append(dot("o", GREY, "dominated later", markerfacecolor="white"))
+    if problem.target() is not None:
+        handles.append(target_dot(problem))
+    return handles
+
+
+def _reference(panels: Mapping[tuple[int, int], Axes], point: Sequence[float]) -> Line2D:
+    """Lines below or left of which a point counts nothing for the hypervolume."""
+    look: dict[str, Any] = {"color": PALETTE[1], "linewidth": 0.8, "linestyle": (0, (2, 1.5))}
+    for (x, y), axes in panels.items():
+        axes.axvline(point[x], **look)
+        axes.axhline(point[y], **look)
+    return Line2D([], [], label="reference point", **look)

@@ -1,0 +1,80 @@
+"""Panels of pairs: what pictures of vectors among the objectives share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from comity.problems import Problem
+from comity.report.curves import Floats
+from comity.report.figures.style import FAINT, canvas
+from comity.report.measures import target_label
+
+DOT = 4.6  # diameter of a dot in points
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """A figure with one panel a pair of dimensions: a single one, or a lower triangle."""
+
+    figure: Figure
+    panels: dict[tuple[int, int], Axes]
+    corner: Axes
+    """Where a legend stands: the only panel, or the empty corner."""
+
+
+def pairs(labels: Sequence[str]) -> Pairs:
+    """Empty panels for dimensions with these labels; only the outer ones have room for them."""
+    side = len(labels) - 1
+    figure = canvas(4.4, 3.2) if side == 1 else canvas(2.4 * side + 0.4, 2.1 * side + 0.3)
+    grid = figure.subplots(side, side, squeeze=False)
+    panels = {}
+    for row in range(side):
+        for column in range(side):
+            axes = grid[row, column]
+            if column > row:
+                axes.axis("off")
+                continue
+            axes.set_xlabel(labels[column])
+            axes.set_ylabel(labels[row + 1])
+            axes.grid(True)
+            axes.label_outer()
+            panels[column, row + 1] = axes
+    return Pairs(figure, panels, grid[0, side - 1])
+
+
+def limits(points: Floats, target: Floats | None) -> tuple[Floats, Floats]:
+    """Axis limits; points far from the front must not squeeze it into a corner."""
+    if target is None:
+        low, high = points.min(axis=0), points.max(axis=0)
+    else:
+        low, high = target.min(axis=0), target.max(axis=0)
+        near = np.clip(points, low - (high - low), high + (high - low))
+        low, high = np.minimum(low, near.min(axis=0)), np.maximum(high, near.max(axis=0))
+    margin = np.where(high > low, 0.07 * (high - low), 0.5)
+    return low - margin, high + margin
+
+
+def frame(axes: Axes, low: Floats, high: Floats, target: Floats | None) -> None:
+    """Fix a panel's limits, and put the known front beneath what will be drawn."""
+    axes.set_xlim(low[0], high[0])
+    axes.set_ylim(low[1], high[1])
+    if target is not None:
+        axes.scatter(target[:, 0], target[:, 1], s=34, color=FAINT, edgecolor="none", zorder=1)
+
+
+def dot(marker: str, colour: Any, label: str, **look: Any) -> Line2D:
+    """A dot for a legend."""
+    return Line2D(
+        [], [], linestyle="", marker=marker, color=colour, markersize=DOT, label=label, **look
+    )
+
+
+def target_dot(problem: Problem) -> Line2D:
+    return dot("o", FAINT, target_label(problem))
