@@ -12,6 +12,7 @@ import pytest
 
 from comity.algorithms import algorithms
 from comity.cli import main
+from comity.searches import generators
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -20,6 +21,10 @@ BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 SHORT = {
     "run": ["--rounds", "2", "--set", "dqn.local_steps=32"],
     "compare": ["--rounds", "2", "--clients", "3", "--set", "dqn.local_steps=32", "--seeds", "1"],
+    "search": [
+        *("--iterations", "1", "--rounds", "2", "--set", "dqn.local_steps=32"),
+        *("--set", "dqn.learning_starts=16"),
+    ],
     "reproduce": ["--set", "rounds=2", "--set", "clients=3", "--set", "dqn.local_steps=32"],
 }
 """Appended to commands, so that a page may show the real thing."""
@@ -51,8 +56,11 @@ def test_shell(text, tmp_path, monkeypatch):
         assert words[0] == "comity"
         clients = [] if "--clients" in words else ["--clients", "3"]
         more = SHORT.get(words[1], []) + (clients if words[1] == "run" else [])
-        if words[1] == "reproduce" and "--algorithms" not in words:
-            more = [*more, "--algorithms", "fedavg", "--seeds", "1"]
+        if "thesis-3.2" in words:
+            more = ["--set", "dqn.total_steps=64", "--set", "search.iterations=1"]
+            more += ["--set", "search.candidates=1", "--seeds", "1", "--rows", "3/10k"]
+        elif words[1] == "reproduce" and "--rows" not in words:
+            more = [*more, "--rows", "fedavg", "--seeds", "1"]
         if "--config" in words:
             more = []
         monkeypatch.setattr(sys, "argv", [*words, *more])
@@ -81,3 +89,10 @@ def test_the_algorithms_page_knows_every_algorithm():
     for name, cls in algorithms().items():
         if cls.__module__.startswith("comity."):
             assert f"`{name}`" in page
+
+
+def test_the_search_page_knows_every_generator():
+    page = (ROOT / "docs" / "search.md").read_text()
+    for name, cls in generators().items():
+        if cls.__module__.startswith("comity."):
+            assert f"| `{name}` |" in page

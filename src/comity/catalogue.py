@@ -10,9 +10,10 @@ from comity.algorithms import algorithms
 from comity.learners import LEARNERS
 from comity.preferences import KINDS
 from comity.problems import problems
+from comity.searches import generators
 from comity.settings import describe
 
-What = Literal["problems", "algorithms", "preferences"]
+What = Literal["problems", "algorithms", "preferences", "generators"]
 
 
 def catalogue(what: What) -> list[dict[str, Any]]:
@@ -43,6 +44,11 @@ def catalogue(what: What) -> list[dict[str, Any]]:
             }
             for name, cls in sorted(algorithms().items())
         ]
+    if what == "generators":
+        return [
+            {"name": name, "title": cls.title, "settings": _settings(cls, {})}
+            for name, cls in sorted(generators().items())
+        ]
     return [{"name": name, "title": meaning} for name, meaning in KINDS.items()]
 
 
@@ -51,6 +57,11 @@ def _settings(cls: Any, defaults: Any) -> list[dict[str, Any]]:
         {"name": name, "default": defaults.get(name, default), "meaning": meaning}
         for name, default, meaning in describe(cls)
     ]
+
+
+def _lines(settings: list[dict[str, Any]]) -> str:
+    lines = [f"{s['name']} ({s['default']}): {s['meaning']}" for s in settings]
+    return "\n".join(lines) or "none"
 
 
 def catalogue_table(what: What, entries: list[dict[str, Any]]) -> Table:
@@ -70,11 +81,13 @@ def catalogue_table(what: What, entries: list[dict[str, Any]]) -> Table:
         for column in ("what it is", "family", "settings (default): meaning"):
             table.add_column(column)
         for entry in entries:
-            settings = "\n".join(
-                f"{s['name']} ({s['default']}): {s['meaning']}" for s in entry["settings"]
-            )
             about = f"{entry['title']}\n{entry['paper']}\ntravels: {entry['travels']}"
-            table.add_row(entry["name"], about, entry["family"], settings or "none")
+            table.add_row(entry["name"], about, entry["family"], _lines(entry["settings"]))
+    elif what == "generators":
+        for column in ("what it is", "settings (default): meaning"):
+            table.add_column(column)
+        for entry in entries:
+            table.add_row(entry["name"], entry["title"], _lines(entry["settings"]))
     else:
         table.add_column("meaning")
         for entry in entries:

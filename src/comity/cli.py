@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, NoReturn
 
 import typer
 
-from comity.errors import UserError
+from comity.errors import UserError, unknown
 from comity.terminal import (
     print_json,
     print_tables,
@@ -338,9 +338,12 @@ def reproduce(
     from comity.comparison import split_entries
     from comity.execution import free_path
     from comity.report.tables import reproduction_table, search_reproduction_table
-    from comity.reproduction import reproduce
-    from comity.searches.reproduction import TABLES, reproduce_searches
+    from comity.reproduction import TABLES, reproduce
+    from comity.searches.reproduction import TABLES as SEARCHES
+    from comity.searches.reproduction import reproduce_searches
 
+    if table not in (*SEARCHES, *TABLES):
+        raise unknown("table", table, [*SEARCHES, *TABLES])
     path = out if out is not None else free_path(f"{table}-{only}")
     values: dict[str, Any] = {}
     _apply_settings(values, settings)
@@ -353,7 +356,7 @@ def reproduce(
         **values,
     }
     with progress(f"{table}, {only}", f"the same command and --out {path}") as tell:
-        if table in TABLES:
+        if table in SEARCHES:
             if preferences is not None:
                 raise UserError(f"--preferences means nothing for {table}: a search chooses them.")
             made = reproduce_searches(table, on_round=tell, **common)
@@ -371,10 +374,12 @@ def reproduce(
 
 @app.command("list")
 def list_(
-    what: Annotated[Literal["problems", "algorithms", "preferences"], typer.Argument()],
+    what: Annotated[
+        Literal["problems", "algorithms", "preferences", "generators"], typer.Argument()
+    ],
     as_json: Json = False,
 ) -> None:
-    """List problems, algorithms with their settings, or preference distributions."""
+    """List problems, algorithms, preference distributions, or generators of searches."""
     from comity.catalogue import catalogue, catalogue_table
 
     entries = catalogue(what)

@@ -93,6 +93,10 @@ def configure(values: Mapping[str, Any]) -> Configuration:
     if "problem" not in values:
         raise UserError("problem is missing: name what is to be learned, e.g. deep-sea-treasure.")
     problem = problems.find(str(values["problem"]))
+    if problem.learner not in LEARNERS:
+        raise unknown(f"learner of problem {problem.name}", problem.learner, LEARNERS)
+    learner_class, settings_class = LEARNERS[problem.learner]
+    learner_class.check(problem)
     name = str(values.get("algorithm", "fedpref"))
     algorithm_class = algorithms.find(name)
     for key in values:
@@ -107,7 +111,6 @@ def configure(values: Mapping[str, Any]) -> Configuration:
     given = values.get(problem.learner, {})
     learner_values = {**problem.defaults, **({"local_steps": local_steps} if local_steps else {})}
     learner_values.update(given)
-    _, settings_class = LEARNERS[problem.learner]
     settings = build(settings_class, learner_values, where=problem.learner)
     run_values = {key: value for key, value in values.items() if key in RUN_SETTINGS}
     if "rounds" not in run_values:

@@ -76,12 +76,15 @@ class Federation:
         """The models that the clients start from, one row each."""
         return self._initial(tuple(self._template), self.everyone)
 
-    @property
-    def server_models(self) -> Fleet | None:
-        """The models that the server holds, each once; None before anything was mixed."""
+    def server_models(self) -> dict[int, Fleet]:
+        """The models that the server holds, each once, by the first client that is to get it."""
+        first: dict[int, int] = {}
+        for client, row in sorted(self._route.items()):
+            first.setdefault(row, client)
         if self._rows is None:
-            return None
-        return self._rows.select(sorted(set(self._route.values()))).group(*self._template)
+            return {}
+        models = self._rows.group(*self._template)
+        return {client: models.select([row]) for row, client in first.items()}
 
     def order(self) -> tuple[Order, Record]:
         """What the next round asks of which clients."""
@@ -254,10 +257,11 @@ class Loop:
     def done(self) -> int:
         return self.federations[0].done
 
-    def install(self) -> None:
-        """Hand every client the initial model of its federation, where these differ."""
+    def install(self) -> int:
+        """Hand every client the initial model of its federation, where these differ; in bytes."""
         for federation in self.federations:
             self.engine.install(Order(0, federation.everyone, federation.initial))
+        return sum(_size(f.initial, len(f.everyone)) for f in self.federations)
 
     def rounds(self) -> Iterator[list[Record]]:
         """Run the rounds that are left; one record a federation each."""

@@ -27,7 +27,13 @@ TABLES = {
 }
 """Printed tables: file and the measure that it prints. All five come from the same runs."""
 
-PROBLEMS = {"deep-sea-treasure": "DST", "minecart-deterministic": "DMC", "lunar-lander": "MO-LL"}
+PROBLEMS = {
+    "deep-sea-treasure": "DST",
+    "minecart-deterministic": "DMC",
+    "lunar-lander": "MO-LL",
+    "lunar-lander-continuous": "MO-LLc",
+    "halfcheetah": "MO-HC",
+}
 VARIANTS = {
     "no-communication": "No comm.",
     "fedavg": "FedAvg",

@@ -68,10 +68,52 @@ CASES = {
         ["reproduce", "thesis-4.1", "--algorithms", "fedx"],
         ["fedx", "fedavg+ft"],
     ),
-    "unknown table": (["reproduce", "thesis-9.9"], ["thesis-9.9", "thesis-4.1"]),
+    "unknown table": (["reproduce", "thesis-9.9"], ["thesis-9.9", "thesis-4.1", "thesis-3.2"]),
     "table without the problem": (
         ["reproduce", "thesis-4.1", "--only", "deep-sea-treasure-concave"],
         ["deep-sea-treasure-concave", "lunar-lander"],
+    ),
+    "unknown generator": (
+        ["search", "deep-sea-treasure", "--generator", "magic"],
+        ["magic", "annealing"],
+    ),
+    "unknown generator of several": (
+        ["search", "deep-sea-treasure", "--generator", "gap,magic"],
+        ["magic", "annealing"],
+    ),
+    "more clients than candidates": (
+        ["search", "deep-sea-treasure", "--spread", "--clients", "9"],
+        ["clients = 9", "5 candidates"],
+    ),
+    "an impossible reference point": (
+        ["search", "deep-sea-treasure", "--set", "search.reference_point=[50,0]"],
+        ["reference_point", "known front"],
+    ),
+    "a reference point of wrong length": (
+        ["search", "minecart-deterministic", "--set", "search.reference_point=[0,0]"],
+        ["3 numbers", "ore-1"],
+    ),
+    "unknown algorithm of a search": (
+        ["search", "deep-sea-treasure", "--algorithm", "fedx"],
+        ["fedx", "fedavg"],
+    ),
+    "settings of a learner that the problem does not use": (
+        ["search", "deep-sea-treasure", "--set", "ddpg.local_steps=5"],
+        ["ddpg", "dqn"],
+    ),
+    "preferences in a search": (
+        ["search", "deep-sea-treasure", "--set", "preferences=dirichlet"],
+        ["preferences", "chooses"],
+    ),
+    "nothing to search": (["search"], ["problem"]),
+    "existing search": (["search", "deep-sea-treasure", "--out", "taken"], ["exists already"]),
+    "unknown row of a table of searches": (
+        ["reproduce", "thesis-3.2", "--rows", "9/10k"],
+        ["9/10k", "3/10k/warm"],
+    ),
+    "preferences of a table of searches": (
+        ["reproduce", "thesis-3.2", "--preferences", "dirichlet"],
+        ["--preferences", "search"],
     ),
     "unknown list": (["list", "colours"], ["colours", "problems"]),
 }

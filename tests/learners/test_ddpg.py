@@ -13,12 +13,12 @@ from stable_baselines3.common.logger import Logger
 from stable_baselines3.common.type_aliases import ReplayBufferSamples
 
 import comity
+from comity.configuration import configure
 from comity.errors import UserError
 from comity.fleet import Fleet
 from comity.learners.ddpg import DDPG, DDPGSettings
-from comity.learners.dqn import DQN, DQNSettings
 from comity.local import Phase
-from comity.problems import find
+from comity.problems import find, register
 from comity.site import initial_fleet
 from comity.streams import stream, torch_seeded
 from tests.tiny import TROLLEY
@@ -269,13 +269,14 @@ def test_targets_restart_from_what_was_received():
 
 
 def test_a_learner_that_does_not_fit_the_actions_is_refused():
-    for problem, cls, settings, words in (
-        (find("tiny-trolley"), DQN, DQNSettings(), 'learner="ddpg"'),
-        (find("tiny-treasure"), DDPG, DDPGSettings(), 'learner="dqn"'),
+    for name, learner, words in (
+        ("tiny-trolley", "dqn", 'learner="ddpg"'),
+        ("tiny-treasure", "ddpg", 'learner="dqn"'),
+        ("tiny-treasure", "magic", "magic"),
     ):
-        fleet = Fleet.of(problem.model(), 1)
+        register(replace(find(name), name="misfit", learner=learner))
         with pytest.raises(UserError, match=words):
-            cls(problem, settings, (0,), np.array([[0.5, 0.5]]), 1, fleet)
+            configure({"problem": "misfit"})
 
 
 @pytest.mark.parametrize(

@@ -156,8 +156,13 @@ def test_a_spread_search_tries_one_weight_a_client(tmp_path):
     assert found.results["candidates"] == 8
     same = made(tmp_path, "same", candidates=1, clients=4, iterations=2)
     assert same.results["candidates"] == 2
-    for results in (found.results, same.results):
-        assert results["environment_steps"]["training"] > 0
+    by_weight = [
+        (candidate["weight"], entry["iteration"], number)
+        for entry in found.history
+        for number, candidate in enumerate(entry["candidates"])
+    ]
+    for point in found.results["front"]:
+        assert (point["weight"], point["iteration"], point["candidate"]) in by_weight
     a, b = (r["environment_steps"]["training"] for r in (found.results, same.results))
     assert abs(a - b) < 0.2 * a, "four candidates for the price of one"
 

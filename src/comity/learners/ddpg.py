@@ -62,15 +62,19 @@ class DDPG(OffPolicy):
         seed: int,
         fleet: Fleet,
     ) -> None:
+        super().__init__(problem, settings, clients, preferences, seed, fleet)
         model = problem.model()
-        if not isinstance(model, ActorCritic):
+        assert isinstance(model, ActorCritic)
+        self._bounded, self._width = model.bounded, len(model.low)
+        self._actor, self._critic = forward(model.actor), forward(model.critic)
+
+    @classmethod
+    def check(cls, problem: Problem) -> None:
+        if not isinstance(problem.model(), ActorCritic):
             raise UserError(
                 f"problem {problem.name}: its actions are discrete, so DDPG cannot learn it; give "
                 'the problem learner="dqn".'
             )
-        super().__init__(problem, settings, clients, preferences, seed, fleet)
-        self._bounded, self._width = model.bounded, len(model.low)
-        self._actor, self._critic = forward(model.actor), forward(model.critic)
 
     def _explorer(self, crew: Crew, generators: Generators) -> Explorer:
         """The actor's own action with noise; before ``learning_starts`` any action."""

@@ -54,17 +54,19 @@ class DQN(OffPolicy):
         seed: int,
         fleet: Fleet,
     ) -> None:
-        model = problem.model()
-        if isinstance(model, ActorCritic):
+        super().__init__(problem, settings, clients, preferences, seed, fleet)
+        self._forward = forward(problem.model())
+        self._actions = int(problem.environment().action_space.n)
+        features = self._environments.features
+        self._features = None if features is None else torch.from_numpy(features)
+
+    @classmethod
+    def check(cls, problem: Problem) -> None:
+        if isinstance(problem.model(), ActorCritic):
             raise UserError(
                 f"problem {problem.name}: its actions are continuous, so deep Q-learning cannot "
                 'learn it; give the problem learner="ddpg".'
             )
-        super().__init__(problem, settings, clients, preferences, seed, fleet)
-        self._forward = forward(model)
-        self._actions = int(problem.environment().action_space.n)
-        features = self._environments.features
-        self._features = None if features is None else torch.from_numpy(features)
 
     def _explorer(self, crew: Crew, generators: Generators) -> Explorer:
         """Epsilon-greedily; epsilon falls over all steps of the run, not over a round."""

@@ -99,6 +99,11 @@ class OffPolicy(ABC):
         action = np.zeros(shape, np.float32 if shape else np.int16)
         self._replay = Replay(len(clients), settings.buffer_size, sample, action)
 
+    @classmethod
+    @abstractmethod
+    def check(cls, problem: Problem) -> None:
+        """Refuse a problem that this learner cannot learn."""
+
     @abstractmethod
     def _explorer(self, crew: Crew, generators: Generators) -> Explorer:
         """How a crew acts during one rollout; all random numbers are drawn here."""

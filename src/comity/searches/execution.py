@@ -162,6 +162,7 @@ def _summarise(mofld: MOFLD, tested: Vectors, points: list[dict[str, object]]) -
     results["front"] = [
         point for point, best in zip(points, _on_front(points), strict=True) if best
     ]
+    results["communication"] = last["communication"]
     results["environment_steps"] = steps
     results["environment_steps_per_client"] = (steps["training"] + steps["validation"]) // (
         federation.clients

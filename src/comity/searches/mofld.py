@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from comity.configuration import Configuration
 from comity.engines.embedded import Embedded
 from comity.errors import UserError
-from comity.federation import Federation, Loop, part
+from comity.federation import Federation, Loop, Record, part
 from comity.fleet import Fleet
 from comity.fronts import front, hypervolume
 from comity.runs import CHECKPOINT, Values
@@ -55,6 +55,7 @@ class MOFLD:
         self.evaluation = Evaluation(self.configuration.problem, self.configuration.seed)
         self.history: list[dict[str, Any]] = []
         self.seconds = 0.0
+        self.communication = {"bytes_up": 0, "bytes_down": 0}
         self._solved = _Solved([], [])
         self._generator = self.configuration.get_generator()
         self._interrupted: tuple[Values, dict[str, Any]] | None = None
@@ -126,9 +127,10 @@ class MOFLD:
                 loop.load(*self._interrupted)
                 self._interrupted = None
             else:
-                loop.install()
+                self.communication["bytes_down"] += loop.install()
             saved = time.monotonic()
             for records in loop.rounds():
+                self._count(records)
                 if self.configuration.search.harvest:
                     self._harvest(number, weights, federations)
                 now = time.monotonic()
@@ -137,6 +139,7 @@ class MOFLD:
                     saved = now
                 self._tell(number, records[0].round)
             records = loop.finish()
+            self._count(records)
             reports = [record.report for record in records if record.report is not None]
             self._steps = {
                 "training": int(sum(report.steps.sum() for report in reports)),
@@ -148,6 +151,10 @@ class MOFLD:
                 models = models.clone()
                 models.put(broken, engine.models(kept=True).select(broken))
             return models
+
+    def _count(self, records: list[Record]) -> None:
+        self.communication["bytes_up"] += sum(record.bytes_up for record in records)
+        self.communication["bytes_down"] += sum(record.bytes_down for record in records)
 
     def _configuration(self, number: int, weights: Vectors) -> Configuration:
         """All clients of an iteration as one configuration."""
@@ -198,23 +205,18 @@ class MOFLD:
 
     def _harvest(self, number: int, weights: Vectors, federations: list[Federation]) -> None:
         """Archive what the servers hold after a round, if it is worth it."""
-        spread = self.configuration.search.spread
+        each = 1 if self.configuration.search.spread else self.configuration.federation.clients
         held, origins = [], []
-        for place, federation in enumerate(federations):
-            models = federation.server_models
-            if models is None:
-                continue
-            held.append(models)
-            # the models of a spread federation serve several weights: it goes by the first
-            candidate = place * len(federation.everyone) if spread else place
-            origin = Origin(weights[candidate].tolist(), number + 1, candidate, federation.done)
-            origins += [origin] * len(models)
+        for federation in federations:
+            for client, model in federation.server_models().items():
+                if model.finite().all():
+                    candidate = client // each
+                    weight = weights[candidate].tolist()
+                    origins.append(Origin(weight, number + 1, candidate, federation.done))
+                    held.append(model)
         if held:
-            together = Fleet.cat(held)
-            good = np.flatnonzero(together.finite())
-            if len(good):
-                models = together.select(good)
-                self.archive.add(self._judge(models), models, [origins[row] for row in good])
+            models = Fleet.cat(held)
+            self.archive.add(self._judge(models), models, origins)
 
     def _judge(self, models: Fleet) -> Vectors:
         episodes = self.configuration.search.evaluation_episodes
@@ -239,6 +241,7 @@ class MOFLD:
             "hypervolume": self.hypervolume(),
             "front": front(self.archive.vectors).tolist(),
             "environment_steps": {**steps, "evaluation": self.evaluation.steps},
+            "communication": dict(self.communication),
         }
         self.history.append(entry)
 
@@ -256,6 +259,7 @@ class MOFLD:
             "archive": plain,
             "history": self.history,
             "evaluation_steps": self.evaluation.steps,
+            "communication": self.communication,
             "seconds": self.seconds + time.monotonic() - self._since,
         }
         if self._solved.models is not None:
@@ -277,6 +281,7 @@ class MOFLD:
             self.archive.load(part(tensors, "archive/"), values["archive"])
             self._solved.models = Fleet.from_arrays(part(tensors, "solved/"))
             self.evaluation.steps = int(values["evaluation_steps"])
+            self.communication = dict(values["communication"])
             self.seconds = float(values["seconds"])
             if "loop" in values:
                 self._interrupted = part(tensors, "loop/"), values["loop"]

@@ -18,7 +18,7 @@ from comity.errors import UserError, unknown
 from comity.execution import free_path
 from comity.parallel import OnRound
 from comity.problems import find as find_problem
-from comity.reproduction import PROBLEMS, Reproduction
+from comity.reproduction import Reproduction
 from comity.searches.comparison import PLAN, SearchComparison, carry_out_searches, compare_searches
 
 TABLES = {
@@ -37,7 +37,12 @@ ROWS = {
 
 DEFAULT_ROWS = ("3/10k", "3/10k/warm", "alone")
 PROTOCOLS: dict[str, dict[str, Any]] = {"paper": {"harvest": False, "keep": "last"}, "ours": {}}
-_PRINTED_STEPS = {"deep-sea-treasure": 100_000, "minecart-deterministic": 150_000}
+PROBLEMS = {
+    "deep-sea-treasure": ("DST", 100_000),
+    "minecart-deterministic": ("DMC", 150_000),
+    "lunar-lander": ("MO-LL", 100_000),
+}
+"""Printed name, and environment steps that a client spent on a candidate."""
 
 
 def printed(table: str, problem: str) -> dict[tuple[str, str], tuple[float, float]]:
@@ -54,7 +59,7 @@ def printed(table: str, problem: str) -> dict[tuple[str, str], tuple[float, floa
             float(row["std"]) * float(row["scale_factor"]),
         )
         for row in csv.DictReader(text.splitlines())
-        if row["environment_or_dataset"] == PROBLEMS[problem]
+        if row["environment_or_dataset"] == PROBLEMS[problem][0]
     }
 
 
@@ -110,7 +115,7 @@ def _entry(row: str, problem: str, settings: dict[str, Any]) -> str:
     learner = find_problem(problem).learner
     default = find_problem(problem).search["total_steps"]
     total = int(settings.get(learner, {}).get("total_steps", default))
-    steps = max(1, round(local * total / _PRINTED_STEPS.get(problem, 100_000)))
+    steps = max(1, round(local * total / PROBLEMS[problem][1]))
     parts = [f"clients={clients}", f"{learner}.local_steps={steps}"]
     if warm:
         parts.append("warm_start=true")
