@@ -67,13 +67,24 @@ def compare(
     plan = {
         "problem": problem,
         "algorithms": list(algorithms),
-        "seeds": list(range(1, seeds + 1)) if isinstance(seeds, int) else list(seeds),
+        "seeds": seed_list(seeds),
         "preferences": [preferences] if isinstance(preferences, str) else list(preferences),
         "settings": settings,
     }
     check_workers(workers)
     _configurations(plan)  # a mistake must show before anything is written
     path = Path(out) if out is not None else free_path(f"{problem}-comparison".replace(":", "-"))
+    start(path, PLAN, plan)
+    return carry_out(path, workers, on_round)
+
+
+def seed_list(seeds: int | Sequence[int]) -> list[int]:
+    """So many seeds, or just these."""
+    return list(range(1, seeds + 1)) if isinstance(seeds, int) else list(seeds)
+
+
+def start(path: Path, file: str, plan: Mapping[str, Any]) -> None:
+    """Make a comparison's directory with its plan; an existing one is never touched."""
     try:
         path.mkdir(parents=True)
     except FileExistsError:
@@ -81,8 +92,7 @@ def compare(
             f"out: {path} exists already. Choose another directory, or go on with an interrupted "
             f"comparison: comity resume {path}"
         ) from None
-    write_whole(path / PLAN, tomli_w.dumps(plan).encode())
-    return carry_out(path, workers, on_round)
+    write_whole(path / file, tomli_w.dumps(plan).encode())
 
 
 def carry_out(path: Path, workers: int = 1, on_round: OnRound | None = None) -> Comparison:

@@ -325,6 +325,8 @@ def _alike(orders: Sequence[Order]) -> list[list[int]]:
 
 
 def _joined(orders: Sequence[Order]) -> Order:
+    if len(orders) == 1:  # joining copies
+        return orders[0]
     models = [order.models for order in orders if order.models is not None]
     clients = tuple(client for order in orders for client in order.clients)
     return Order(orders[0].round, clients, Fleet.cat(models) if models else None)

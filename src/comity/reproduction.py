@@ -12,11 +12,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from comity.comparison import PLAN, Comparison, carry_out, compare
 from comity.errors import UserError, unknown
 from comity.execution import free_path
+from comity.parallel import OnRound
 
 TABLES = {
     "thesis-4.1": ("thesis_table_4_1_mean_scalarised_reward.csv", "mean_scalarised"),
@@ -48,8 +49,6 @@ VARIANTS = {
 }
 DISTRIBUTIONS = ("dirichlet", "equidistant", "gaussian")
 PROTOCOLS: dict[str, dict[str, Any]] = {"paper": {"keep": "last", "guard": False}, "ours": {}}
-
-OnRound = Callable[[int, int, str], None]
 
 
 @dataclass(frozen=True)
@@ -104,30 +103,46 @@ def reproduce(
         if distribution not in DISTRIBUTIONS:
             raise unknown("distribution of this table", distribution, DISTRIBUTIONS)
     path = Path(out) if out is not None else free_path(f"{table}-{only}")
-    made: dict[str, Comparison] = {}
-    for number, (protocol, values) in enumerate(PROTOCOLS.items()):
 
-        def half(done: int, total: int, text: str, number: int = number) -> None:
-            if on_round is not None:
-                on_round(done + number * total, 2 * total, text)
-
-        place = path / protocol
+    def carried_out(place: Path, values: Mapping[str, Any], tell: OnRound) -> Comparison:
         if (place / PLAN).is_file():
-            made[protocol] = carry_out(place, workers, half)
-        else:
-            made[protocol] = compare(
-                only,
-                algorithms=entries,
-                seeds=seeds,
-                preferences=list(preferences),
-                out=place,
-                workers=workers,
-                on_round=half,
-                **{**settings, **values},
-            )
+            return carry_out(place, workers, tell)
+        return compare(
+            only,
+            algorithms=entries,
+            seeds=seeds,
+            preferences=list(preferences),
+            out=place,
+            workers=workers,
+            on_round=tell,
+            **{**settings, **values},
+        )
+
+    made = under_each(PROTOCOLS, path, carried_out, on_round)
     results = _beside(table, only, figures, made)
     (path / f"{table}.json").write_text(json.dumps(results, indent=2) + "\n")
     return Reproduction(path, results)
+
+
+C = TypeVar("C")
+
+
+def under_each(
+    protocols: Mapping[str, Mapping[str, Any]],
+    path: Path,
+    carried_out: Callable[[Path, Mapping[str, Any], OnRound], C],
+    on_round: OnRound | None,
+) -> dict[str, C]:
+    """One comparison a protocol, in directories of their names, under one progress."""
+    made: dict[str, C] = {}
+    for number, (protocol, values) in enumerate(protocols.items()):
+
+        def tell(done: int, total: int, text: str, number: int = number) -> None:
+            if on_round is not None:
+                on_round(done + number * total, len(protocols) * total, text)
+
+        made[protocol] = carried_out(path / protocol, values, tell)
+    return made
 
 
 def _beside(

@@ -138,6 +138,14 @@ _LANDER = (
     Objective("side-engine", "frames", "minus the frames of the side engines"),
 )
 
+_TREASURE_SEARCH = {
+    "reference_point": [0.0, -50.0],
+    "iterations": 10,
+    "candidates": 5,
+    "local_steps": 1000,
+    "total_steps": 10_000,
+}
+
 register(
     Problem(
         name="deep-sea-treasure",
@@ -149,13 +157,7 @@ register(
         known_front=_deep_sea_treasure_front,
         snapshot=_submarine_state,
         place=_place_submarine,
-        search={
-            "reference_point": [0.0, -50.0],
-            "iterations": 10,
-            "candidates": 5,
-            "local_steps": 1000,
-            "total_steps": 10_000,
-        },
+        search=_TREASURE_SEARCH,
     )
 )
 register(
@@ -169,13 +171,7 @@ register(
         known_front=_deep_sea_treasure_concave_front,
         snapshot=_submarine_state,
         place=_place_submarine,
-        search={
-            "reference_point": [0.0, -50.0],
-            "iterations": 10,
-            "candidates": 5,
-            "local_steps": 1000,
-            "total_steps": 10_000,
-        },
+        search=_TREASURE_SEARCH,
     )
 )
 register(

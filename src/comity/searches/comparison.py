@@ -15,9 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import tomli_w
 
-from comity.comparison import merge, spread_of
+from comity.comparison import merge, seed_list, spread_of, start
 from comity.configuration import RUN_SETTINGS, parse_setting, read_toml
 from comity.errors import UserError
 from comity.execution import check_workers, free_path
@@ -67,20 +66,13 @@ def compare_searches(
     plan = {
         "problem": problem,
         "generators": entries,
-        "seeds": list(range(1, seeds + 1)) if isinstance(seeds, int) else list(seeds),
+        "seeds": seed_list(seeds),
         "settings": settings,
     }
     check_workers(workers)
     _configurations(plan)  # a mistake must show before anything is written
     path = Path(out) if out is not None else free_path(f"{problem}-searches".replace(":", "-"))
-    try:
-        path.mkdir(parents=True)
-    except FileExistsError:
-        raise UserError(
-            f"out: {path} exists already. Choose another directory, or go on with an interrupted "
-            f"comparison: comity resume {path}"
-        ) from None
-    write_whole(path / PLAN, tomli_w.dumps(plan).encode())
+    start(path, PLAN, plan)
     return carry_out_searches(path, workers, on_round)
 
 

@@ -56,6 +56,7 @@ class MOFLD:
         self.history: list[dict[str, Any]] = []
         self.seconds = 0.0
         self.communication = {"bytes_up": 0, "bytes_down": 0}
+        self._events: list[str] = []
         self._solved = _Solved([], [])
         self._generator = self.configuration.get_generator()
         self._interrupted: tuple[Values, dict[str, Any]] | None = None
@@ -130,7 +131,7 @@ class MOFLD:
                 self.communication["bytes_down"] += loop.install()
             saved = time.monotonic()
             for records in loop.rounds():
-                self._count(records)
+                self._note(records)
                 if self.configuration.search.harvest:
                     self._harvest(number, weights, federations)
                 now = time.monotonic()
@@ -139,7 +140,7 @@ class MOFLD:
                     saved = now
                 self._tell(number, records[0].round)
             records = loop.finish()
-            self._count(records)
+            self._note(records)
             reports = [record.report for record in records if record.report is not None]
             self._steps = {
                 "training": int(sum(report.steps.sum() for report in reports)),
@@ -152,7 +153,9 @@ class MOFLD:
                 models.put(broken, engine.models(kept=True).select(broken))
             return models
 
-    def _count(self, records: list[Record]) -> None:
+    def _note(self, records: list[Record]) -> None:
+        """What was sent, and what went wrong."""
+        self._events += [event for record in records for event in record.events]
         self.communication["bytes_up"] += sum(record.bytes_up for record in records)
         self.communication["bytes_down"] += sum(record.bytes_down for record in records)
 
@@ -242,7 +245,9 @@ class MOFLD:
             "front": front(self.archive.vectors).tolist(),
             "environment_steps": {**steps, "evaluation": self.evaluation.steps},
             "communication": dict(self.communication),
+            "events": self._events,
         }
+        self._events = []
         self.history.append(entry)
 
     def hypervolume(self) -> float:
@@ -260,6 +265,7 @@ class MOFLD:
             "history": self.history,
             "evaluation_steps": self.evaluation.steps,
             "communication": self.communication,
+            "events": self._events,
             "seconds": self.seconds + time.monotonic() - self._since,
         }
         if self._solved.models is not None:
@@ -282,6 +288,7 @@ class MOFLD:
             self._solved.models = Fleet.from_arrays(part(tensors, "solved/"))
             self.evaluation.steps = int(values["evaluation_steps"])
             self.communication = dict(values["communication"])
+            self._events = list(values["events"])
             self.seconds = float(values["seconds"])
             if "loop" in values:
                 self._interrupted = part(tensors, "loop/"), values["loop"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from comity.errors import UserError, unknown
 from comity.execution import free_path
 from comity.parallel import OnRound
 from comity.problems import find as find_problem
-from comity.reproduction import Reproduction
+from comity.reproduction import Reproduction, under_each
 from comity.searches.comparison import PLAN, SearchComparison, carry_out_searches, compare_searches
 
 TABLES = {
@@ -84,26 +84,21 @@ def reproduce_searches(
     figures = printed(table, only)
     entries = {row: _entry(row, only, settings) for row in chosen}
     path = Path(out) if out is not None else free_path(f"{table}-{only}")
-    made: dict[str, SearchComparison] = {}
-    for number, (protocol, values) in enumerate(PROTOCOLS.items()):
 
-        def half(done: int, total: int, text: str, number: int = number) -> None:
-            if on_round is not None:
-                on_round(done + number * total, 2 * total, text)
-
-        place = path / protocol
+    def carried_out(place: Path, values: Mapping[str, Any], tell: OnRound) -> SearchComparison:
         if (place / PLAN).is_file():
-            made[protocol] = carry_out_searches(place, workers, half)
-        else:
-            made[protocol] = compare_searches(
-                only,
-                generators=list(entries.values()),
-                seeds=seeds,
-                out=place,
-                workers=workers,
-                on_round=half,
-                **{**settings, **values},
-            )
+            return carry_out_searches(place, workers, tell)
+        return compare_searches(
+            only,
+            generators=list(entries.values()),
+            seeds=seeds,
+            out=place,
+            workers=workers,
+            on_round=tell,
+            **{**settings, **values},
+        )
+
+    made = under_each(PROTOCOLS, path, carried_out, on_round)
     results = _beside(table, only, entries, figures, made)
     (path / f"{table}.json").write_text(json.dumps(results, indent=2) + "\n")
     return Reproduction(path, results)
