@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import signal
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass
 from multiprocessing.queues import SimpleQueue
 from pathlib import Path
+from threading import Thread
 
 from comity.problems import Problem, register
 
@@ -73,8 +75,17 @@ _ticks: SimpleQueue[str] | None = None
 def _start_worker(ticks: SimpleQueue[str], problem: Problem) -> None:
     global _ticks
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    Thread(target=_end_with_parent, daemon=True).start()
     register(problem)
     _ticks = ticks
+
+
+def _end_with_parent() -> None:
+    """A worker whose parent was killed would go on writing where somebody resumes."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 def _work(work: Work, path: Path) -> None:

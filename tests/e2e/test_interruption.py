@@ -121,3 +121,22 @@ def test_damage_is_one_line_and_loses_nothing(comity):
     assert "does not fit" in said
     config.write_text(text)
     comity("resume", "r")
+
+
+def test_workers_of_a_killed_comparison_end_with_it(comity):
+    """Otherwise they would go on writing while somebody resumes."""
+    process = start(
+        comity, "compare", "deep-sea-treasure", *LONGER, "--rounds", "400", "--algorithms",
+        "fedavg,fedpref", "--seeds", "1", "--workers", "2", "--out", "c"
+    )  # fmt: skip
+    histories = [
+        comity.home / "c" / f"{name}_dirichlet" / "seed-1" / "history.jsonl"
+        for name in ("fedavg", "fedpref")
+    ]
+    for history in histories:
+        wait_for_rounds(history, 1)
+    os.kill(process.pid, signal.SIGKILL)
+    process.communicate(timeout=30)  # workers hold its pipe for as long as they live
+    before = [history.read_bytes() for history in histories]
+    time.sleep(1)
+    assert [history.read_bytes() for history in histories] == before
