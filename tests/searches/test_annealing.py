@@ -2,9 +2,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from benchmarks.generators import searched
 
+from comity.searches import Found
 from comity.searches.annealing import Annealing, acceptance, neighbour, push
-from tests.searches.oracle import searched
 
 WEIGHT, HERE, THERE = np.array([0.5, 0.3, 0.2]), np.array([10.0, -5, 3]), np.array([8.0, -4, 3])
 
@@ -42,7 +43,7 @@ def test_the_neighbour_is_the_nearest_that_neither_dominates():
 
 
 def test_with_exact_training_it_finds_most_of_the_front():
-    final = [searched(Annealing(), 20, 5, seed)[-1] for seed in range(10)]
+    final = [searched(Annealing(), "deep-sea-treasure", 20, 5, seed)[-1] for seed in range(10)]
     assert np.mean(final) >= 992
 
 
@@ -50,8 +51,6 @@ def test_rejected_steps_leave_the_sample_where_it_is():
     cold = Annealing(temperature=1e-9, jitter=0.0)
     first = np.array([[0.5, 0.5], [0.2, 0.8]])
     draw = np.random.default_rng(0)
-    from comity.searches import Found
-
     nothing = np.zeros((0, 2))
     cold.propose(2, 2, Found(nothing, nothing, nothing, 8), draw)
     good = np.array([[10.0, -1.0], [5.0, 0.0]])

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from benchmarks.generators import searched
 
 from comity.searches import Found, generators
 from comity.searches.gap import Gap, crossing, neighbours
 from comity.searches.grid import spread_out
 from comity.searches.uniform import Random
-from tests.searches.oracle import searched
 
 
 @pytest.fixture(params=sorted(generators()))
@@ -81,7 +81,9 @@ def test_neighbours_of_weights_on_the_simplex():
 
 def test_with_exact_training_gap_beats_random_weights():
     """After 30 candidates: all ten points in nearly every search, where the control misses one."""
-    gap = np.array([searched(Gap(), 6, 5, seed)[-1] for seed in range(20)])
-    control = np.array([searched(Random(), 6, 5, seed)[-1] for seed in range(20)])
+    gap = np.array([searched(Gap(), "deep-sea-treasure", 6, 5, seed)[-1] for seed in range(20)])
+    control = np.array(
+        [searched(Random(), "deep-sea-treasure", 6, 5, seed)[-1] for seed in range(20)]
+    )
     assert gap.mean() > 993.9
     assert gap.mean() > control.mean() + 2

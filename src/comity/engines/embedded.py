@@ -21,26 +21,39 @@ from comity.problems import Problem, register
 from comity.site import Message, Order, Report, Site, Values
 from comity.threads import limited
 
+_BEGIN = "begin"
+
 
 class Embedded:
     """Runs every call on all chunks: the first worker's here, the others' in processes."""
 
     def __init__(self, configuration: Configuration, workers: int = 1) -> None:
+        self._workers = workers
+        self._remote: list[_Process] = []
+        self.begin(configuration)
+
+    def begin(self, configuration: Configuration) -> None:
+        """Make the clients of a configuration; those of an earlier one are gone."""
         clients, size = configuration.clients, configuration.chunk
         chunks = [tuple(range(lo, min(lo + size, clients))) for lo in range(0, clients, size)]
         self._chunks = chunks
-        workers = max(1, min(workers, len(chunks)))
-        shares = [list(range(first, len(chunks), workers)) for first in range(workers)]
-        self._remote = [
-            _Process(configuration, {number: chunks[number] for number in share})
-            for share in shares[1:]
-        ]
+        workers = max(1, min(self._workers, len(chunks)))
+        while len(self._remote) < workers - 1:
+            self._remote.append(_Process(configuration))
+        workers = len(self._remote) + 1
+        shares = [range(first, len(chunks), workers) for first in range(workers)]
+        for process, share in zip(self._remote, shares[1:], strict=True):
+            process.begin(configuration, {number: chunks[number] for number in share})
         self._local = _Share(configuration, {number: chunks[number] for number in shares[0]})
 
     def __enter__(self) -> Embedded:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the other processes."""
         for process in self._remote:
             process.stop()
 
@@ -133,13 +146,13 @@ class _Share:
 class _Process:
     """The chunks of another process."""
 
-    def __init__(self, configuration: Configuration, chunks: dict[int, tuple[int, ...]]) -> None:
+    def __init__(self, configuration: Configuration) -> None:
         context = multiprocessing.get_context("spawn")
-        self._numbers = set(chunks)
+        self._numbers: set[int] = set()
         self._pipe, other = context.Pipe()
         self._process = context.Process(
             target=_serve,
-            args=(other, configuration, chunks, configuration.get_problem()),
+            args=(other, configuration.threads, configuration.get_problem()),
             daemon=True,
         )
         try:
@@ -150,6 +163,10 @@ class _Process:
                 f"({error}). Use named functions of a module, or workers = 1."
             ) from None
         other.close()
+
+    def begin(self, configuration: Configuration, chunks: dict[int, tuple[int, ...]]) -> None:
+        self._numbers = set(chunks)
+        self._pipe.send((_BEGIN, (configuration, chunks)))
 
     def send(self, name: str, parts: dict[int, tuple[Any, ...]]) -> None:
         self._pipe.send((name, {n: part for n, part in parts.items() if n in self._numbers}))
@@ -168,21 +185,19 @@ class _Process:
             self._process.terminate()
 
 
-def _serve(
-    pipe: Connection,
-    configuration: Configuration,
-    chunks: dict[int, tuple[int, ...]],
-    problem: Problem,
-) -> None:
+def _serve(pipe: Connection, threads: int, problem: Problem) -> None:
     """A worker: answers calls until the other end is gone; Ctrl-C is the main process' affair."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     register(problem)
     share: _Share | None = None
-    with limited(configuration.threads):
+    with limited(threads):
         while True:
             try:
                 name, parts = pipe.recv()
-                share = share or _Share(configuration, chunks)
+                if name == _BEGIN:
+                    beginning, share = parts, None
+                    continue
+                share = share or _Share(*beginning)  # what goes wrong in it is an answer
                 answer: object = share.call(name, parts)
             except (EOFError, OSError):
                 return

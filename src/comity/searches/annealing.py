@@ -36,7 +36,7 @@ class Annealing(Generator):
     acceptance: Literal["linear", "chebyshev", "weak"] = setting(
         "linear", "scalar linear, strong (Chebyshev) or weak acceptance rule"
     )
-    init: Literal["random", "equidistant"] = setting("random", "the weights of iteration 0")
+    init: Literal["random", "equidistant"] = setting("random", "the weights of the first iteration")
 
     _lambdas: Vectors | None = PrivateAttr(None)
     _vectors: Vectors | None = PrivateAttr(None)

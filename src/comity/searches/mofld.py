@@ -57,9 +57,11 @@ class MOFLD:
         self.seconds = 0.0
         self.communication = {"bytes_up": 0, "bytes_down": 0}
         self._events: list[str] = []
+        self._steps: dict[str, int] = {}
         self._solved = _Solved([], [])
         self._generator = self.configuration.get_generator()
         self._interrupted: tuple[Values, dict[str, Any]] | None = None
+        self._engine: Embedded | None = None
         self._since = time.monotonic()
 
     # -- the search ------------------------------------------------------------------------
@@ -67,8 +69,12 @@ class MOFLD:
     def run(self) -> None:
         """Iterate until a stopping criterion holds."""
         self._restore()
-        while (count := self._next_count()) > 0:
-            self._iterate(count)
+        try:
+            while (count := self._next_count()) > 0:
+                self._iterate(count)
+        finally:
+            if self._engine is not None:
+                self._engine.close()
 
     def _next_count(self) -> int:
         """How many candidates the next iteration has; 0: the search is over."""
@@ -122,36 +128,40 @@ class MOFLD:
         """The final models of all clients of all candidates' federations."""
         configuration = self._configuration(number, weights)
         federations = list(self._federations(number, configuration, starts))
-        with Embedded(configuration, self._workers) as engine:
-            loop = Loop(engine, *federations)
-            if self._interrupted is not None:
-                loop.load(*self._interrupted)
-                self._interrupted = None
-            else:
-                self.communication["bytes_down"] += loop.install()
-            saved = time.monotonic()
-            for records in loop.rounds():
-                self._note(records)
-                if self.configuration.search.harvest:
-                    self._harvest(number, weights, federations)
-                now = time.monotonic()
-                if now - saved >= _CHECKPOINT_SECONDS:
-                    self._save(loop)
-                    saved = now
-                self._tell(number, records[0].round)
-            records = loop.finish()
+        if self._engine is None:
+            self._engine = Embedded(configuration, self._workers)
+        else:
+            self._engine.begin(configuration)  # the same processes
+        engine = self._engine
+        loop = Loop(engine, *federations)
+        if self._interrupted is not None:
+            loop.load(*self._interrupted)
+            self._interrupted = None
+        else:
+            self.communication["bytes_down"] += loop.install()
+        saved = time.monotonic()
+        for records in loop.rounds():
             self._note(records)
-            reports = [record.report for record in records if record.report is not None]
-            self._steps = {
-                "training": int(sum(report.steps.sum() for report in reports)),
-                "validation": int(sum(report.validation_steps.sum() for report in reports)),
-            }
-            models = engine.models(kept=configuration.keep == "best")
-            broken = np.flatnonzero(~models.finite())
-            if len(broken):
-                models = models.clone()
-                models.put(broken, engine.models(kept=True).select(broken))
-            return models
+            if self.configuration.search.harvest:
+                self._harvest(number, weights, federations)
+            now = time.monotonic()
+            if now - saved >= _CHECKPOINT_SECONDS:
+                self._save(loop)
+                saved = now
+            self._tell(number, records[0].round)
+        records = loop.finish()
+        self._note(records)
+        reports = [record.report for record in records if record.report is not None]
+        self._steps = {
+            "training": int(sum(report.steps.sum() for report in reports)),
+            "validation": int(sum(report.validation_steps.sum() for report in reports)),
+        }
+        models = engine.models(kept=configuration.keep == "best")
+        broken = np.flatnonzero(~models.finite())
+        if len(broken):
+            models = models.clone()
+            models.put(broken, engine.models(kept=True).select(broken))
+        return models
 
     def _note(self, records: list[Record]) -> None:
         """What was sent, and what went wrong."""
