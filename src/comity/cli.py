@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 from typing import Annotated, Any, Literal, NoReturn
@@ -10,6 +9,7 @@ from typing import Annotated, Any, Literal, NoReturn
 import typer
 
 from comity.errors import UserError, unknown
+from comity.options import apply_settings, given, seeds_of, workers_of
 from comity.terminal import (
     print_json,
     print_tables,
@@ -77,22 +77,12 @@ def run(
     from comity.runs import Run
 
     values = read_toml(config) if config is not None else {}
-    given = {
-        "problem": problem,
-        "algorithm": algorithm,
-        "clients": clients,
-        "rounds": rounds,
-        "seed": seed,
-        "preferences": preferences,
-        "participation": participation,
-        "keep": keep,
-        "guard": guard,
-        "fine_tune": fine_tune,
-    }
-    values.update({name: value for name, value in given.items() if value is not None})
-    _apply_settings(values, settings)
+    values |= given(problem=problem, algorithm=algorithm, clients=clients, rounds=rounds, seed=seed)
+    values |= given(preferences=preferences, participation=participation, keep=keep, guard=guard)
+    values |= given(fine_tune=fine_tune)
+    apply_settings(values, settings)
     configuration = configure(values)
-    processes = _workers(workers, configuration.clients / configuration.chunk)
+    processes = workers_of(workers, configuration.clients / configuration.chunk)
     path = out if out is not None else free_path(default_name(configuration))
     made = Run.create(path, configuration)
     title = f"{configuration.problem}, {configuration.label}"
@@ -152,34 +142,18 @@ def search(
     from comity.searches.execution import default_name, execute_search
 
     values = read_toml(config) if config is not None else {}
-    own = {
-        "iterations": iterations,
-        "candidates": candidates,
-        "evaluations": evaluations,
-        "stall": stall,
-        "warm_start": warm_start,
-        "spread": spread,
-        "harvest": harvest,
-        "control": control,
-    }
-    given = {
-        "problem": problem,
-        "algorithm": algorithm,
-        "clients": clients,
-        "rounds": rounds,
-        "seed": seed,
-        "keep": keep,
-    }
-    values.update({name: value for name, value in given.items() if value is not None})
-    table = {name: value for name, value in own.items() if value is not None}
-    values["search"] = {**values.get("search", {}), **table}
-    _apply_settings(values, settings)
+    values |= given(problem=problem, algorithm=algorithm, clients=clients, rounds=rounds, seed=seed)
+    values = sorted_out(values | given(keep=keep))
+    values["search"] |= given(iterations=iterations, candidates=candidates, evaluations=evaluations)
+    values["search"] |= given(stall=stall, warm_start=warm_start, spread=spread)
+    values["search"] |= given(harvest=harvest, control=control)
+    apply_settings(values, settings)
     entries = split_entries(generator or "")
     if seeds is not None or len(entries) > 1 or "[" in (generator or ""):
         if "problem" not in values:
             raise UserError("problem is missing: name what is to be learned.")
         name = str(values.pop("problem"))
-        asked = _seeds(seeds) if seeds is not None else [values.get("seed", 1)]
+        asked = seeds_of(seeds) if seeds is not None else [values.get("seed", 1)]
         values.pop("seed", None)
         path = out if out is not None else free_path(f"{name}-searches".replace(":", "-"))
         with progress(f"{name}, searches", f"comity resume {path}") as tell:
@@ -188,7 +162,7 @@ def search(
                 generators=entries or ["annealing"],
                 seeds=asked,
                 out=path,
-                workers=_workers(workers),
+                workers=workers_of(workers),
                 on_round=tell,
                 **values,
             )
@@ -201,7 +175,7 @@ def search(
     found = Search.create(path, configuration)
     title = f"{configuration.federation.problem}, {configuration.label} search"
     with progress(title, f"comity resume {path}") as tell:
-        execute_search(found, _workers(workers, configuration.chunks), tell)
+        execute_search(found, workers_of(workers, configuration.chunks), tell)
     show_search(found, as_json)
 
 
@@ -231,23 +205,17 @@ def compare(
     from comity.execution import free_path
 
     path = out if out is not None else free_path(f"{problem}-comparison")
-    given = {
-        "clients": clients,
-        "rounds": rounds,
-        "participation": participation,
-        "keep": keep,
-        "guard": guard,
-    }
-    values: dict[str, Any] = {k: v for k, v in given.items() if v is not None}
-    _apply_settings(values, settings)
+    values = given(clients=clients, rounds=rounds, participation=participation)
+    values |= given(keep=keep, guard=guard)
+    apply_settings(values, settings)
     with progress(f"{problem}, comparison", f"comity resume {path}") as tell:
         made = compare(
             problem,
             algorithms=split_entries(algorithms),
-            seeds=_seeds(seeds),
+            seeds=seeds_of(seeds),
             preferences=preferences.split(),
             out=path,
-            workers=_workers(workers),
+            workers=workers_of(workers),
             on_round=tell,
             **values,
         )
@@ -271,16 +239,16 @@ def resume(
 
     with progress(str(path), f"comity resume {path}") as tell:
         if (path / PLAN).is_file():
-            show_comparison(carry_out(path, _workers(workers), tell), as_json)
+            show_comparison(carry_out(path, workers_of(workers), tell), as_json)
         elif (path / SEARCHES).is_file():
-            show_searches(carry_out_searches(path, _workers(workers), tell), as_json)
+            show_searches(carry_out_searches(path, workers_of(workers), tell), as_json)
         elif Search.is_at(path):
             chunks = Search.open(path).configuration.chunks
-            show_search(resume_search(path, _workers(workers, chunks), tell), as_json)
+            show_search(resume_search(path, workers_of(workers, chunks), tell), as_json)
         else:
             configuration = Run.open(path).configuration
             share = configuration.clients / configuration.chunk
-            show_run(resume(path, workers=_workers(workers, share), on_round=tell), as_json)
+            show_run(resume(path, workers=workers_of(workers, share), on_round=tell), as_json)
 
 
 @app.command()
@@ -346,13 +314,13 @@ def reproduce(
         raise unknown("table", table, [*SEARCHES, *TABLES])
     path = out if out is not None else free_path(f"{table}-{only}")
     values: dict[str, Any] = {}
-    _apply_settings(values, settings)
+    apply_settings(values, settings)
     common: dict[str, Any] = {
         "only": only,
-        "seeds": _seeds(seeds),
+        "seeds": seeds_of(seeds),
         "rows": split_entries(rows) if rows else None,
         "out": path,
-        "workers": _workers(workers),
+        "workers": workers_of(workers),
         **values,
     }
     with progress(f"{table}, {only}", f"the same command and --out {path}") as tell:
@@ -414,45 +382,6 @@ def main() -> NoReturn:
 def _fail(message: str) -> NoReturn:
     print(f"comity: {message}", file=sys.stderr)
     sys.exit(2)
-
-
-# -- what the commands share ---------------------------------------------------------------
-
-
-def _apply_settings(values: dict[str, Any], settings: list[str] | None) -> None:
-    from comity.configuration import parse_setting
-
-    for text in settings or []:
-        path, value = parse_setting(text)
-        if len(path) > 2:
-            raise UserError(f"--set {text}: a name has at most one dot, e.g. dqn.local_steps.")
-        if len(path) == 1:
-            values[path[0]] = value
-        else:
-            table = values.setdefault(path[0], {})
-            if not isinstance(table, dict):
-                raise UserError(f"--set {text}: '{path[0]}' is not a table of settings.")
-            table[path[1]] = value
-
-
-def _seeds(text: str) -> int | list[int]:
-    try:
-        numbers = [int(part) for part in text.split(",") if part.strip()]
-    except ValueError:
-        numbers = []
-    if not numbers or min(numbers) < 0 or ("," not in text and numbers[0] < 1):
-        raise UserError(f"--seeds {text}: give a number of seeds (5) or a list (11,17,29).")
-    return numbers if "," in text else numbers[0]
-
-
-def _workers(asked: int | None, useful: float | None = None) -> int:
-    from comity.execution import check_workers
-
-    if asked is not None:
-        check_workers(asked)
-        return asked
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return max(1, min(cores or 1, int(useful) if useful is not None else 64))
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -66,15 +66,17 @@ def printed(table: str, problem: str) -> dict[tuple[str, str], tuple[float, floa
     if problem not in PROBLEMS:
         raise unknown("problem of this table", problem, PROBLEMS)
     names = {name: variant for variant, name in VARIANTS.items()}
-    text = (files("comity") / "papers" / TABLES[table][0]).read_text()
-    return {
-        (names[row["algorithm"]], row["setting"]): (
-            float(row["mean"]) * float(row["scale_factor"]),
-            float(row["std"]) * float(row["scale_factor"]),
-        )
-        for row in csv.DictReader(text.splitlines())
-        if row["environment_or_dataset"] == PROBLEMS[problem]
-    }
+    rows = read_printed(TABLES[table][0], PROBLEMS[problem])
+    return {(names[row["algorithm"]], row["setting"]): figures for row, figures in rows}
+
+
+def read_printed(file: str, problem: str) -> Iterator[tuple[dict[str, str], tuple[float, float]]]:
+    """The rows of a printed table that speak of a problem; mean and spread in true units."""
+    text = (files("comity") / "papers" / file).read_text()
+    for row in csv.DictReader(text.splitlines()):
+        if row["environment_or_dataset"] == problem:
+            scale = float(row["scale_factor"])
+            yield row, (float(row["mean"]) * scale, float(row["std"]) * scale)
 
 
 def reproduce(

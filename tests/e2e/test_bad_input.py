@@ -105,6 +105,15 @@ CASES = {
         ["search", "deep-sea-treasure", "--set", "preferences=dirichlet"],
         ["preferences", "chooses"],
     ),
+    "a search that is no table": (["search", "--config", "number.toml"], ["search = 3"]),
+    "a learner that is no table": (
+        ["search", "deep-sea-treasure", "--rounds", "2", "--set", "dqn=3"],
+        ["dqn = 3"],
+    ),
+    "steps that are no number": (
+        ["reproduce", "thesis-3.2", "--set", "dqn.total_steps=many"],
+        ["dqn.total_steps"],
+    ),
     "nothing to search": (["search"], ["problem"]),
     "existing search": (["search", "deep-sea-treasure", "--out", "taken"], ["exists already"]),
     "unknown row of a table of searches": (
@@ -125,6 +134,7 @@ def test_one_line_that_names_it(case, tmp_path, monkeypatch, capsys):
     arguments, words = CASES[case]
     (tmp_path / "off.csv").write_text("0.5,0.5\n0.9,0.9\n")
     (tmp_path / "typo.toml").write_text('problem = "deep-sea-treasure"\ncliens = 3\n')
+    (tmp_path / "number.toml").write_text('problem = "deep-sea-treasure"\nsearch = 3\n')
     (tmp_path / "broken.toml").write_text("problem = \n")
     (tmp_path / "taken").mkdir()
     monkeypatch.chdir(tmp_path)

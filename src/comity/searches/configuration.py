@@ -127,10 +127,10 @@ def configure_search(values: Mapping[str, Any]) -> SearchConfiguration:
     inner.setdefault("algorithm", _algorithm(search))
     inner.setdefault("clients", search.candidates if search.spread else 3)
     learner = inner.get(problem.learner, {})
-    if isinstance(learner, Mapping):
+    if isinstance(learner, Mapping):  # if not, the run's configuration refuses it
+        if "rounds" in inner:
+            steps.pop("total_steps", None)
         inner[problem.learner] = {**steps, **learner}
-    if "rounds" in inner and "total_steps" not in learner:
-        inner[problem.learner].pop("total_steps", None)
     federation = configure({**inner, "preferences": "dirichlet"})
     _check_clients(search, federation.clients)
     if "chunk" not in inner:

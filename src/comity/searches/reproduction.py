@@ -7,10 +7,8 @@ here is smaller, with as many rounds: a row's steps between averagings shrink wi
 
 from __future__ import annotations
 
-import csv
 import json
 from collections.abc import Mapping, Sequence
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +16,7 @@ from comity.errors import UserError, unknown
 from comity.execution import free_path
 from comity.parallel import OnRound
 from comity.problems import find as find_problem
-from comity.reproduction import Reproduction, under_each
+from comity.reproduction import Reproduction, read_printed, under_each
 from comity.searches.comparison import PLAN, SearchComparison, carry_out_searches, compare_searches
 
 TABLES = {
@@ -52,15 +50,8 @@ def printed(table: str, problem: str) -> dict[tuple[str, str], tuple[float, floa
         for row, (clients, steps, warm) in ROWS.items()
         if row != "alone"
     } | {"n_c=1;local_iter=none;warm_start=none": "alone"}
-    text = (files("comity") / "papers" / TABLES[table][0]).read_text()
-    return {
-        (names[row["setting"]], row["metric"]): (
-            float(row["mean"]) * float(row["scale_factor"]),
-            float(row["std"]) * float(row["scale_factor"]),
-        )
-        for row in csv.DictReader(text.splitlines())
-        if row["environment_or_dataset"] == PROBLEMS[problem][0]
-    }
+    rows = read_printed(TABLES[table][0], PROBLEMS[problem][0])
+    return {(names[row["setting"]], row["metric"]): figures for row, figures in rows}
 
 
 def reproduce_searches(
@@ -108,8 +99,10 @@ def _entry(row: str, problem: str, settings: dict[str, Any]) -> str:
     """A printed row as an entry of a comparison of searches."""
     clients, local, warm = ROWS[row]
     learner = find_problem(problem).learner
-    default = find_problem(problem).search["total_steps"]
-    total = int(settings.get(learner, {}).get("total_steps", default))
+    total = find_problem(problem).search["total_steps"]
+    table = settings.get(learner, {})
+    if isinstance(table, Mapping) and isinstance(table.get("total_steps"), int):
+        total = table["total_steps"]  # anything else is refused with the other settings
     steps = max(1, round(local * total / PROBLEMS[problem][1]))
     parts = [f"clients={clients}", f"{learner}.local_steps={steps}"]
     if warm:
@@ -131,7 +124,7 @@ def _beside(
         for protocol, comparison in made.items()
     }
     first = made["paper"].results
-    missing = set(entries.values()) - set(metrics["paper"]) - set(metrics["ours"])
+    missing = set(entries.values()) - (set(metrics["paper"]) & set(metrics["ours"]))
     if missing:
         raise UserError(f"{made['paper'].path.parent} holds other searches: {sorted(missing)}.")
     rows = [
