@@ -1,6 +1,26 @@
 """Problems: what federations learn."""
 
-from comity.problems import morl
-from comity.problems.problem import Objective, Problem, find, problems, register
+from comity.problems import fairness, morl, multitask
+from comity.problems.problem import (
+    EnvironmentProblem,
+    Objective,
+    Problem,
+    find,
+    problems,
+    register,
+)
+from comity.problems.samples import DataProblem, Samples
 
-__all__ = ["Objective", "Problem", "find", "morl", "problems", "register"]
+__all__ = [
+    "DataProblem",
+    "EnvironmentProblem",
+    "Objective",
+    "Problem",
+    "Samples",
+    "fairness",
+    "find",
+    "morl",
+    "multitask",
+    "problems",
+    "register",
+]

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from comity.errors import UserError
-from comity.problems.problem import Problem
+from comity.problems.problem import EnvironmentProblem
 from comity.streams import stream
 
 Array = NDArray[Any]
@@ -53,14 +53,14 @@ class Environments(Protocol):
     def load(self, state: dict[str, Array]) -> None: ...
 
 
-def environments(problem: Problem, clients: Sequence[int], seed: int) -> Environments:
+def environments(problem: EnvironmentProblem, clients: Sequence[int], seed: int) -> Environments:
     """The environments for some clients, tabulated where the problem allows it."""
     if problem.place is not None:
         return TableEnvironments(problem, len(clients))
     return GymEnvironments(problem, clients, seed)
 
 
-def _time_limit(problem: Problem, environment: Any) -> int:
+def _time_limit(problem: EnvironmentProblem, environment: Any) -> int:
     limit = environment.spec.max_episode_steps if environment.spec is not None else None
     if limit is None:
         raise UserError(
@@ -78,7 +78,7 @@ class TableEnvironments:
 
     features: NDArray[np.float32] | None
 
-    def __init__(self, problem: Problem, clients: int) -> None:
+    def __init__(self, problem: EnvironmentProblem, clients: int) -> None:
         environment = problem.environment()
         if problem.snapshot is None or problem.place is None:
             raise ValueError(f"problem {problem.name} cannot be tabulated: no snapshot or place")
@@ -168,7 +168,7 @@ class GymEnvironments:
 
     features: NDArray[np.float32] | None = None
 
-    def __init__(self, problem: Problem, clients: Sequence[int], seed: int) -> None:
+    def __init__(self, problem: EnvironmentProblem, clients: Sequence[int], seed: int) -> None:
         self._problem, self._clients, self._seed = problem, tuple(clients), seed
         self._environments = [problem.environment() for _ in clients]
         self._cap = _time_limit(problem, self._environments[0])
@@ -300,7 +300,7 @@ class _Episode:
 
 
 def idle_returns(
-    problem: Problem, clients: Sequence[int], seed: int, episodes: int
+    problem: EnvironmentProblem, clients: Sequence[int], seed: int, episodes: int
 ) -> NDArray[np.float64]:
     """What doing nothing brings each client on its test episodes: the trivial baseline."""
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from comity.errors import UserError
-from comity.problems.problem import Objective, Problem, register
+from comity.problems.problem import EnvironmentProblem, Objective, register
 
 
 def make(name: str, extra: str = "") -> Any:
@@ -147,7 +147,7 @@ _TREASURE_SEARCH = {
 }
 
 register(
-    Problem(
+    EnvironmentProblem(
         name="deep-sea-treasure",
         title="Deep Sea Treasure, convex map",
         objectives=_TREASURE,
@@ -161,7 +161,7 @@ register(
     )
 )
 register(
-    Problem(
+    EnvironmentProblem(
         name="deep-sea-treasure-concave",
         title="Deep Sea Treasure, concave map",
         objectives=_TREASURE,
@@ -175,7 +175,7 @@ register(
     )
 )
 register(
-    Problem(
+    EnvironmentProblem(
         name="minecart-deterministic",
         title="Minecart without noise",
         objectives=(
@@ -212,7 +212,7 @@ register(
     )
 )
 register(
-    Problem(
+    EnvironmentProblem(
         name="lunar-lander",
         title="Lunar Lander with four objectives",
         objectives=_LANDER,
@@ -245,7 +245,7 @@ register(
     )
 )
 register(
-    Problem(
+    EnvironmentProblem(
         name="lunar-lander-continuous",
         title="Lunar Lander with four objectives and continuous engines",
         objectives=_LANDER,
@@ -259,7 +259,7 @@ register(
     )
 )
 register(
-    Problem(
+    EnvironmentProblem(
         name="halfcheetah",
         title="Half Cheetah: run fast, or save strength",
         objectives=(
