@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.cluster.hierarchy import linkage, to_tree
 from scipy.spatial.distance import squareform
 
-from comity.fleet import Matrix
+from comity.fleet import Fleet, Matrix
 
 _DENSE = 512  # up to this many clients a dense eigensolver is faster than an iterative one
 
@@ -23,11 +23,14 @@ class Mixing:
     """Rows of weights over the clients that sent, and which row each client will get.
 
     A row is one server model: one shared by all, one a cluster, or one a client. Clients that
-    the route does not name keep the server model that they had.
+    the route does not name keep the server model that they had. With a ``base``, a row is a step
+    along the clients' updates instead: base + Σ weight · (sent − start); such weights need not sum
+    to one.
     """
 
     weights: Matrix
     route: Mapping[int, int] = field(default_factory=dict)
+    base: Fleet | None = None
 
     @classmethod
     def shared(cls, weights: NDArray[np.float64], receivers: Sequence[int]) -> Mixing:
@@ -40,14 +43,20 @@ class Mixing:
         """A model of its own for each receiver; rows are normalised."""
         return cls(row_normalised(weights), {client: row for row, client in enumerate(receivers)})
 
+    @classmethod
+    def step(cls, weights: NDArray[np.float64], receivers: Sequence[int], base: Fleet) -> Mixing:
+        """One model for all receivers: ``base`` moved along the givers' updates."""
+        row = np.asarray(weights, dtype=np.float64)[None]
+        return cls(row, dict.fromkeys(receivers, 0), base)
+
     def check(self, givers: int) -> None:
-        """The law of honest weights: finite, non-negative, rows sum to one."""
+        """The law of honest weights: finite, non-negative, and rows sum to one if not a step."""
         weights = self.weights
         if weights.shape[1] != givers:
             raise AssertionError(f"mixing has {weights.shape[1]} columns for {givers} givers")
         if not (np.isfinite(weights).all() and (weights >= 0).all()):
             raise AssertionError("mixing weights must be finite and non-negative")
-        if not np.allclose(weights.sum(axis=1), 1.0, atol=1e-9):
+        if self.base is None and not np.allclose(weights.sum(axis=1), 1.0, atol=1e-9):
             raise AssertionError(f"mixing rows must sum to one, got {weights.sum(axis=1)}")
 
 

@@ -17,6 +17,7 @@ from comity.configuration import configure
 from comity.errors import UserError
 from comity.fleet import Fleet
 from comity.learners.ddpg import DDPG, DDPGSettings
+from comity.learners.learner import Task
 from comity.local import Phase
 from comity.problems import find, register
 from comity.site import initial_fleet
@@ -43,7 +44,7 @@ def learner_for(problem_name: str, clients=tuple(range(CLIENTS)), **settings):
 def train(learner, fleet, goal, round=1, phase=None):
     rows = np.arange(len(fleet))
     goals = np.broadcast_to(goal, len(fleet))
-    learner.train(fleet, rows, phase or Phase(), fleet.clone(), round=round, goal=goals)
+    learner.train(fleet, rows, Task(round, phase or Phase(), fleet.clone(), goals))
 
 
 def random_batch(widths: tuple[int, int], number: int) -> dict[str, torch.Tensor]:

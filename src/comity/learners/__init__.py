@@ -1,14 +1,28 @@
 """Learners: how clients improve their models locally."""
 
+from typing import Any
+
 from comity.learners.ddpg import DDPG, DDPGSettings
 from comity.learners.dqn import DQN, DQNSettings
-from comity.learners.learner import Learner
-from comity.learners.off_policy import OffPolicy, OffPolicySettings
+from comity.learners.learner import Learner, LearnerSettings, Task
+from comity.learners.supervised import Supervised, SupervisedSettings
 
-LEARNERS: dict[str, tuple[type[OffPolicy], type[OffPolicySettings]]] = {
+LEARNERS: dict[str, tuple[type[Any], type[LearnerSettings]]] = {
     "dqn": (DQN, DQNSettings),
     "ddpg": (DDPG, DDPGSettings),
+    "supervised": (Supervised, SupervisedSettings),
 }
 """Learner and settings class by the name that a problem uses."""
 
-__all__ = ["DDPG", "DQN", "LEARNERS", "DDPGSettings", "DQNSettings", "Learner"]
+__all__ = [
+    "DDPG",
+    "DQN",
+    "LEARNERS",
+    "DDPGSettings",
+    "DQNSettings",
+    "Learner",
+    "LearnerSettings",
+    "Supervised",
+    "SupervisedSettings",
+    "Task",
+]

@@ -22,11 +22,13 @@ class Adam:
 
         As long as the counts agree, one step serves all.
         """
+        # the fused kernel walks through memory, whatever the strides say
+        grads = [grad.contiguous() for grad in grads]
         together = bool((counts == counts[0]).all())
         tensors, first, second = self._stacked if together else self._apart
         adam(
             tensors,
-            list(grads) if together else _apart(grads),
+            grads if together else _apart(grads),
             first,
             second,
             [],
@@ -40,6 +42,22 @@ class Adam:
             eps=1e-8,
             maximize=False,
         )
+
+
+def adam_step(
+    tensors: Sequence[Tensor],
+    grads: Sequence[Tensor],
+    first: Sequence[Tensor],
+    second: Sequence[Tensor],
+    count: Tensor,
+    rate: float,
+) -> None:
+    """The same step from elementary operations, which torch.compile fuses."""
+    one, two = 1 - 0.9 ** (count + 1), 1 - 0.999 ** (count + 1)
+    for tensor, grad, m, v in zip(tensors, grads, first, second, strict=True):
+        m.lerp_(grad, 0.1)
+        v.mul_(0.999).addcmul_(grad, grad, value=0.001)
+        tensor.sub_(rate * (m / one) / ((v / two).sqrt() + 1e-8))
 
 
 def _apart(tensors: Sequence[Tensor]) -> list[Tensor]:

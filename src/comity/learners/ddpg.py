@@ -26,7 +26,7 @@ from comity.learners.off_policy import (
 from comity.local import Phase
 from comity.problems.environments import Policy
 from comity.problems.networks import ActorCritic
-from comity.problems.problem import Problem
+from comity.problems.problem import EnvironmentProblem
 from comity.settings import setting
 
 _ACTOR, _CRITIC = "actor.", "critic."
@@ -55,7 +55,7 @@ class DDPG(OffPolicy):
 
     def __init__(
         self,
-        problem: Problem,
+        problem: EnvironmentProblem,
         settings: DDPGSettings,
         clients: tuple[int, ...],
         preferences: NDArray[np.float64],
@@ -69,7 +69,7 @@ class DDPG(OffPolicy):
         self._actor, self._critic = forward(model.actor), forward(model.critic)
 
     @classmethod
-    def check(cls, problem: Problem) -> None:
+    def check(cls, problem: EnvironmentProblem) -> None:
         if not isinstance(problem.model(), ActorCritic):
             raise UserError(
                 f"problem {problem.name}: its actions are discrete, so DDPG cannot learn it; give "

@@ -27,7 +27,7 @@ from comity.learners.off_policy import (
 from comity.local import Phase
 from comity.problems.environments import Policy
 from comity.problems.networks import ActorCritic
-from comity.problems.problem import Problem
+from comity.problems.problem import EnvironmentProblem
 from comity.settings import setting
 
 
@@ -47,7 +47,7 @@ class DQN(OffPolicy):
 
     def __init__(
         self,
-        problem: Problem,
+        problem: EnvironmentProblem,
         settings: DQNSettings,
         clients: tuple[int, ...],
         preferences: NDArray[np.float64],
@@ -61,7 +61,7 @@ class DQN(OffPolicy):
         self._features = None if features is None else torch.from_numpy(features)
 
     @classmethod
-    def check(cls, problem: Problem) -> None:
+    def check(cls, problem: EnvironmentProblem) -> None:
         if isinstance(problem.model(), ActorCritic):
             raise UserError(
                 f"problem {problem.name}: its actions are continuous, so deep Q-learning cannot "

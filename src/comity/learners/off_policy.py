@@ -20,12 +20,12 @@ from torch.func import vmap
 
 from comity.fleet import Fleet, Tree
 from comity.learners.adam import Adam, clip
-from comity.learners.learner import Rows, Values
+from comity.learners.learner import LearnerSettings, Rows, Task, Values
 from comity.learners.replay import Replay
 from comity.local import Phase, View
 from comity.problems.environments import Policy, environments
-from comity.problems.problem import Problem
-from comity.settings import Settings, setting
+from comity.problems.problem import EnvironmentProblem
+from comity.settings import setting
 from comity.streams import stream
 
 Array = NDArray[Any]
@@ -34,7 +34,7 @@ Explorer = Callable[[int, Array], tuple[Array, Array]]
 """From a step's number in the rollout and what is observed: actions to remember, and to take."""
 
 
-class OffPolicySettings(Settings):
+class OffPolicySettings(LearnerSettings):
     """Settings that all of these learners have; each problem brings its own defaults."""
 
     learning_rate: float = setting(1e-3, "Adam's step size", above=0)
@@ -72,12 +72,13 @@ class OffPolicy(ABC):
     """A learner but for how it explores, what it minimises and how its models act."""
 
     settings: OffPolicySettings
+    differentiable: ClassVar[bool] = False
     parts: ClassVar[tuple[str, ...]] = ("",)
     """Prefixes of the tensors that are stepped together."""
 
     def __init__(
         self,
-        problem: Problem,
+        problem: EnvironmentProblem,
         settings: OffPolicySettings,
         clients: tuple[int, ...],
         preferences: NDArray[np.float64],
@@ -101,7 +102,7 @@ class OffPolicy(ABC):
 
     @classmethod
     @abstractmethod
-    def check(cls, problem: Problem) -> None:
+    def check(cls, problem: EnvironmentProblem) -> None:
         """Refuse a problem that this learner cannot learn."""
 
     @abstractmethod
@@ -123,6 +124,18 @@ class OffPolicy(ABC):
     @property
     def steps(self) -> Rows:
         return self._steps
+
+    @property
+    def sizes(self) -> NDArray[np.float64]:
+        return np.ones(len(self._clients))
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        return ()
+
+    @property
+    def skipped(self) -> Rows:
+        return np.zeros(len(self._clients), dtype=np.int64)
 
     # -- around training -------------------------------------------------------------------
 
@@ -152,14 +165,22 @@ class OffPolicy(ABC):
 
     # -- training --------------------------------------------------------------------------
 
-    def train(
-        self, fleet: Fleet, rows: Rows, phase: Phase, start: Fleet, round: int, goal: Rows
-    ) -> None:
-        explore = {row: stream(self._seed, "explore", round, self._clients[row]) for row in rows}
-        replay = {row: stream(self._seed, "replay", round, self._clients[row]) for row in rows}
+    def survey(
+        self, fleet: Fleet, rows: Rows, asked: Sequence[str], round: int
+    ) -> tuple[Values, Fleet | None]:
+        raise NotImplementedError("environments have no differentiable objectives")
+
+    def train_apart(self, fleet: Fleet, rows: Rows, task: Task) -> Fleet:
+        raise NotImplementedError("environments have no differentiable objectives")
+
+    def train(self, fleet: Fleet, rows: Rows, task: Task) -> None:
+        keys = {row: (task.round, self._clients[row]) for row in rows}
+        explore = {row: stream(self._seed, "explore", *keys[row]) for row in rows}
+        replay = {row: stream(self._seed, "replay", *keys[row]) for row in rows}
+        phase, start = task.phase, task.start
         crew: Crew | None = None
         while True:
-            active = rows[self._steps[rows] < goal]
+            active = rows[self._steps[rows] < task.goal]
             if crew is None or not np.array_equal(crew.rows, active):
                 if crew is not None:
                     self._disband(fleet, crew)

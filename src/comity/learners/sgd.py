@@ -1,0 +1,18 @@
+"""Stochastic gradient descent with momentum, for all clients of a stack at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+
+@torch.no_grad()
+def sgd_step(
+    tensors: list[Tensor], grads: Sequence[Tensor], moments: list[Tensor], rate: float, mu: float
+) -> None:
+    """m ← μ m + g, θ ← θ − η m."""
+    for tensor, gradient, moment in zip(tensors, grads, moments, strict=True):
+        moment.mul_(mu).add_(gradient)
+        tensor.sub_(moment, alpha=rate)

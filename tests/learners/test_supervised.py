@@ -1,0 +1,368 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from comity.configuration import configure
+from comity.fleet import Fleet
+from comity.learners import Task
+from comity.learners.scalarisation import direction_of, smooth_tchebycheff
+from comity.learners.supervised import Supervised, SupervisedSettings
+from comity.local import Phase, View
+from comity.problems import DataProblem, Objective, Samples, find
+from comity.site import initial_fleet
+from comity.streams import stream, torch_seeded
+from tests.tiny import PEOPLE, tiny
+
+DEAL = (3, 1, "iid", "equal")
+
+
+def learner_of(problem=PEOPLE, deal=DEAL, preferences=None, clients=None, **settings):
+    problem = problem.dealt(*deal)
+    ids = tuple(range(deal[0])) if clients is None else clients
+    weights = np.array([[0.3, 0.7], [0.5, 0.5], [0.9, 0.1]])[list(ids)]
+    weights = weights if preferences is None else np.array(preferences)
+    with torch_seeded(1, "model"):
+        fleet = Fleet.of(problem.model(), len(ids))
+    values = {**problem.defaults, "normalise": False, "compile": "no", **settings}
+    learner = Supervised(problem, SupervisedSettings(**values), ids, weights, 1, fleet)
+    return learner, fleet, weights
+
+
+def trained(learner, fleet, steps=3, phase=None, brief=None, round=1, rows=None):
+    rows = np.arange(len(fleet)) if rows is None else rows
+    goal = learner.steps[rows] + steps
+    learner.train(fleet, rows, Task(round, phase or Phase(), fleet.clone(), goal, brief or {}))
+    return fleet
+
+
+def by_hand(problem, fleet, weights, client, steps, optimiser, penalty=None, scale=None):
+    """The same training of one client, as a beginner would write it."""
+    model = fleet.clone().module(client, problem.model())
+    rows = problem.shares()[client].train
+    order = np.concatenate(
+        [g.permutation(rows) for g in [stream(1, "batches", 1, client)] for _ in range(3)]
+    )
+    size = min(64, len(rows))
+    columns, start = problem.columns(), [p.detach().clone() for p in model.parameters()]
+    steps_of = optimiser(model.parameters())
+    for number in range(steps):
+        index = torch.from_numpy(order[number * size : (number + 1) * size])
+        batch = {k: v[index] for k, v in columns.items()} | {"weight": torch.ones(len(index))}
+        losses = problem.losses(model(batch["inputs"]), batch)
+        if scale is not None:
+            losses = losses / scale
+        total = (torch.tensor(weights[client]).float() * losses).sum()
+        if penalty is not None:
+            total = total + penalty(list(model.parameters()), start)
+        steps_of.zero_grad()
+        total.backward()
+        steps_of.step()
+    return {k: v.detach() for k, v in model.named_parameters()}
+
+
+def assert_row(fleet, row, wanted, atol=1e-5):
+    for name, tensor in wanted.items():
+        torch.testing.assert_close(fleet[name][row], tensor, rtol=1e-4, atol=atol)
+
+
+@pytest.mark.parametrize("compiled", ["no", "yes"])
+def test_a_fleet_trains_like_plain_pytorch(compiled):
+    learner, fleet, weights = learner_of(compile=compiled)
+    start = fleet.clone()
+    trained(learner, fleet, steps=4)
+    for client in range(3):
+        adam = lambda p: torch.optim.Adam(p, 1e-2)  # noqa: E731
+        assert_row(fleet, client, by_hand(PEOPLE.dealt(*DEAL), start, weights, client, 4, adam))
+    assert learner.steps.tolist() == [4, 4, 4]
+
+
+def test_stochastic_gradient_descent_with_momentum():
+    learner, fleet, weights = learner_of(optimiser="sgd", momentum=0.9, learning_rate=0.1)
+    start = fleet.clone()
+    trained(learner, fleet)
+    sgd = lambda p: torch.optim.SGD(p, 0.1, momentum=0.9)  # noqa: E731
+    assert_row(fleet, 1, by_hand(PEOPLE.dealt(*DEAL), start, weights, 1, 3, sgd))
+
+
+def test_the_penalty_is_inside_the_gradient():
+    learner, fleet, weights = learner_of()
+    start = fleet.clone()
+    phase = Phase(penalty=lambda t, view: sum((t[k] - 2 * view.received[k]).sum() for k in t))
+    trained(learner, fleet, phase=phase)
+    adam = lambda p: torch.optim.Adam(p, 1e-2)  # noqa: E731
+
+    def penalty(tensors, received):
+        return sum((t - 2 * r).sum() for t, r in zip(tensors, received, strict=True))
+
+    wanted = by_hand(PEOPLE.dealt(*DEAL), start, weights, 2, 3, adam, penalty)
+    assert_row(fleet, 2, wanted)
+
+
+def test_losses_are_divided_by_what_they_are_at_the_start():
+    learner, fleet, weights = learner_of(normalise=True)
+    problem, start = PEOPLE.dealt(*DEAL), fleet.clone()
+    rows = torch.from_numpy(problem.shares()[0].train)
+    model = fleet.module(0, problem.model())
+    batch = {k: v[rows] for k, v in problem.columns().items()} | {"weight": torch.ones(len(rows))}
+    scale = problem.losses(model(batch["inputs"]), batch).detach()
+    assert scale[0] > 2 * scale[1]
+    trained(learner, fleet)
+    adam = lambda p: torch.optim.Adam(p, 1e-2)  # noqa: E731
+    assert_row(fleet, 0, by_hand(problem, start, weights, 0, 3, adam, scale=scale))
+
+
+def test_unequal_clients_train_as_they_would_alone():
+    """Some have less than a batch: they use all they have, and nothing is padded."""
+    deal = (3, 1, "iid", "8,2,1")
+    together, fleet, weights = learner_of(deal=deal, batch_size=128)
+    assert len(set(np.minimum(together.sizes, 128))) > 1
+    start = fleet.clone()
+    trained(together, fleet)
+    for client in range(3):
+        alone, one, _ = learner_of(
+            deal=deal, batch_size=128, clients=(client,), preferences=weights[[client]]
+        )
+        for name in one:
+            one[name][:] = start[name][client]
+        trained(alone, one)
+        assert_row(fleet, client, {name: one[name][0] for name in one})
+
+
+def test_the_weights_of_a_brief_replace_preferences():
+    learner, fleet, _ = learner_of()
+    start = fleet.clone()
+    phase = Phase(weights=lambda view: view.brief["weights"])
+    brief = {"weights": np.array([[0.5, 0.5]] * 3)}
+    trained(learner, fleet, phase=phase, brief=brief)
+    equal = np.array([[0.5, 0.5]] * 3)
+    adam = lambda p: torch.optim.Adam(p, 1e-2)  # noqa: E731
+    assert_row(fleet, 0, by_hand(PEOPLE.dealt(*DEAL), start, equal, 0, 3, adam))
+
+
+def test_gradients_of_a_survey_are_the_first_step():
+    learner, fleet, _ = learner_of(optimiser="sgd", learning_rate=0.1)
+    rows, start = np.arange(3), fleet.clone()
+    values, gradients = learner.survey(fleet, rows, ("gradients", "losses", "preferences"), 1)
+    assert gradients is not None
+    assert len(gradients) == 6
+    assert values["losses"].shape == (3, 2)
+    brief = {"weights": np.array([[0.2, 0.8]] * 3)}
+    phase = Phase(weights=lambda view: view.brief["weights"], surveyed=True)
+    trained(learner, fleet, steps=1, phase=phase, brief=brief)
+    for client in range(3):
+        for name in fleet:
+            one, two = gradients[name][2 * client], gradients[name][2 * client + 1]
+            wanted = start[name][client] - 0.1 * (0.2 * one + 0.8 * two)
+            torch.testing.assert_close(fleet[name][client], wanted, rtol=1e-4, atol=1e-6)
+    # each objective on a batch of its own, which is drawn for the survey
+    problem = PEOPLE.dealt(*DEAL)
+    order = stream(1, "survey", 1, 0).permutation(problem.shares()[0].train)
+    for k in range(2):
+        model = start.clone().module(0, problem.model())
+        index = torch.from_numpy(order[k * 64 : (k + 1) * 64])
+        batch = {n: v[index] for n, v in problem.columns().items()} | {"weight": torch.ones(64)}
+        problem.losses(model(batch["inputs"]), batch)[k].backward()
+        for name, parameter in model.named_parameters():
+            torch.testing.assert_close(gradients[name][k], parameter.grad, rtol=1e-4, atol=1e-6)
+
+
+def test_objectives_apart_are_trained_from_the_same_start():
+    learner, fleet, _ = learner_of()
+    start = fleet.clone()
+    task = Task(1, Phase(), start, np.full(3, 3))
+    copies = learner.train_apart(fleet, np.arange(3), task)
+    assert fleet.distance(start).max() == 0, "the models themselves stay"
+    assert len(copies) == 6
+    adam = lambda p: torch.optim.Adam(p, 1e-2)  # noqa: E731
+    for k, weights in enumerate(np.eye(2)):
+        wanted = by_hand(PEOPLE.dealt(*DEAL), start, [weights] * 3, 1, 3, adam)
+        assert_row(copies, 2 + k, wanted)
+    assert learner.steps.tolist() == [3, 3, 3]
+
+
+@pytest.mark.parametrize(
+    ("direction", "value", "slope"),
+    [
+        ((0.5, 0.5), 1.7132616875, (1.4621171573, 0.5378828427)),
+        ((0.9, 0.1), 2.2581823233, (0.2528284635, 7.7245438281)),
+        ((0.1, 0.9), 7.0011381548, (9.9886249264, 0.0012638971)),
+    ],
+)
+def test_smooth_tchebycheff(direction, value, slope):
+    losses = torch.tensor([0.7, 0.2], dtype=torch.float64, requires_grad=True)
+    found = smooth_tchebycheff(losses, torch.tensor(direction, dtype=torch.float64))
+    (grad,) = torch.autograd.grad(found, losses)
+    assert found.item() == pytest.approx(value, abs=1e-8)
+    np.testing.assert_allclose(grad, slope, atol=1e-8)
+    sharp = smooth_tchebycheff(losses.detach(), torch.tensor([0.5, 0.5]).double(), 10.0)
+    assert sharp.item() == pytest.approx(1.4000045399, abs=1e-8)
+
+
+def test_the_direction_of_an_importance():
+    found = direction_of(torch.tensor([[0.3, 0.7], [1.0, 0.0]]), 0.01)
+    torch.testing.assert_close(found, torch.tensor([[0.7, 0.3], [0.01 / 1.01, 1 / 1.01]]))
+
+
+def test_smooth_tchebycheff_honours_importance():
+    """More weight on accuracy, more accuracy: the direction is the inverse of the importance."""
+    ends = []
+    for weights in ([0.95, 0.05], [0.05, 0.95]):
+        learner, fleet, _ = learner_of(
+            deal=(1, 1, "iid", "equal"),
+            preferences=[weights],
+            clients=(0,),
+            scalarisation="smooth-tchebycheff",
+        )
+        trained(learner, fleet, steps=150)
+        ends.append(learner.survey(fleet, np.array([0]), ("losses",), 1)[0]["losses"][0])
+    assert ends[0][0] < ends[1][0]
+    assert ends[0][1] > ends[1][1]
+
+
+# -- networks that cannot be mapped --------------------------------------------------------
+
+
+class Choosy(nn.Module):
+    """Which of two layers answers depends on the data."""
+
+    def __init__(self, width):
+        super().__init__()
+        self.one, self.two = nn.Linear(width, 1), nn.Linear(width, 1)
+
+    def forward(self, x):
+        return self.one(x) if x.sum() > 0 else self.two(x)
+
+
+def choosy(samples):
+    return Choosy(samples.columns["inputs"].shape[1])
+
+
+def dropping(samples):
+    width = samples.columns["inputs"].shape[1]
+    return nn.Sequential(nn.Linear(width, 8), nn.Dropout(0.5), nn.Linear(8, 1))
+
+
+def normalising(samples):
+    width = samples.columns["inputs"].shape[1]
+    return nn.Sequential(nn.Linear(width, 8), nn.BatchNorm1d(8), nn.Linear(8, 1))
+
+
+@pytest.mark.parametrize("network", [choosy, dropping, normalising])
+def test_a_network_that_cannot_be_mapped_is_run_client_by_client(network):
+    problem = replace(PEOPLE, network=network)
+    learner, fleet, weights = learner_of(problem)
+    (remark,) = learner.remarks
+    assert "one by one" in remark
+    trained(learner, fleet)
+    for client in range(3):  # what others do changes nothing, not even random numbers
+        alone, one, _ = learner_of(problem, clients=(client,), preferences=weights[[client]])
+        trained(alone, one)
+        assert_row(fleet, client, {name: one[name][0] for name in one})
+    again, same, _ = learner_of(problem)
+    trained(again, same)
+    assert all((same[name] == fleet[name]).all() for name in fleet)
+    first, _ = learner.judge(fleet, np.arange(3), "validation", 1)
+    second, _ = learner.judge(fleet, np.arange(3), "validation", 1)
+    np.testing.assert_array_equal(first, second)
+
+
+def test_statistics_of_batches_belong_to_the_client():
+    learner, fleet, _ = learner_of(replace(PEOPLE, network=normalising))
+    trained(learner, fleet)
+    means = fleet["1.running_mean"]
+    assert means.abs().max() > 0
+    assert not torch.equal(means[0], means[1])
+
+
+# -- any problem ---------------------------------------------------------------------------
+
+
+def numbers() -> Samples:
+    g = torch.Generator().manual_seed(1)
+    inputs = torch.randn(90, 4, generator=g)
+    columns = {"inputs": inputs, "sum": inputs.sum(1), "product": inputs.prod(1)}
+    return Samples(columns, np.zeros(90, dtype=np.int64), {})
+
+
+def square_errors(outputs, batch):
+    weight = batch["weight"] / batch["weight"].sum()
+    wanted = torch.stack([batch["sum"], batch["product"]], dim=-1)
+    return (F.mse_loss(outputs, wanted, reduction="none") * weight[:, None]).sum(0)
+
+
+REGRESSION = DataProblem(
+    name="two-sums",
+    title="A sum and a product",
+    objectives=(Objective("sum", "", "-error"), Objective("product", "", "-error")),
+    reference_point=(-20.0, -20.0),
+    samples=numbers,
+    network=lambda samples: nn.Linear(4, 2),
+    losses=square_errors,
+    scores=lambda outputs, batch: -square_errors(outputs, batch),
+    constant=lambda batch: torch.stack([batch["sum"].mean(), batch["product"].mean()]),
+)
+
+
+def test_any_network_and_any_losses():
+    learner, fleet, _ = learner_of(REGRESSION, learning_rate=0.05)
+    before, _ = learner.judge(fleet, np.arange(3), "test", 1)
+    trained(learner, fleet, steps=60)
+    after, steps = learner.judge(fleet, np.arange(3), "test", 1)
+    assert (after[:, 0] > before[:, 0]).all()
+    assert steps.tolist() == [0, 0, 0], "looking at validation data costs no steps"
+
+
+def test_judging_does_not_depend_on_padding():
+    problem = PEOPLE.dealt(3, 1, "iid", "8,2,1")
+    learner, fleet, _ = learner_of(deal=(3, 1, "iid", "8,2,1"))
+    trained(learner, fleet, steps=20)
+    found, _ = learner.judge(fleet, np.arange(3), "test", 1)
+    for client in range(3):
+        rows = torch.from_numpy(problem.shares()[client].test)
+        batch = {k: v[rows] for k, v in problem.columns().items()}
+        model = fleet.module(client, problem.model())
+        outputs = model(batch["inputs"]).detach()
+        wanted = problem.scores(outputs, batch | {"weight": torch.ones(len(rows))})
+        np.testing.assert_allclose(found[client], wanted, atol=1e-6)
+
+
+def test_whether_to_compile_is_decided_once_and_written_down():
+    short = tiny(problem="tiny-people")
+    assert short.learner_settings["compile"] == "no"
+    long = configure(
+        {"problem": "adult-gender-dp", "clients": 10, "supervised": {"total_steps": 20_000}}
+    )
+    assert long.learner_settings["compile"] == "yes"
+    assert 'compile = "yes"' in long.to_toml()
+    asked = tiny(problem="tiny-people", supervised={"compile": "yes"})
+    assert asked.learner_settings["compile"] == "yes"
+
+
+def test_the_seed_deals_and_draws(tmp_path):
+    one, other = (tiny(problem="tiny-people", seed=seed) for seed in (1, 2))
+    shares = [c.get_problem().shares()[0].train for c in (one, other)]
+    assert not np.array_equal(*shares)
+    assert initial_fleet(one, 1).distance(initial_fleet(other, 1)).max() > 0
+    assert find("adult-gender-dp").deal is None
+
+
+def test_views_show_what_was_received():
+    learner, fleet, _ = learner_of()
+    start = fleet.clone()
+    seen = []
+
+    def penalty(tensors, view: View):
+        seen.append(view)
+        return sum((tensors[k] - view.received[k]).square().sum() for k in tensors) * 1e6
+
+    trained(learner, fleet, phase=Phase(penalty=penalty), steps=5)
+    free, other, _ = learner_of()
+    trained(free, other, steps=5)
+    assert seen
+    assert fleet.distance(start).max() < other.distance(start).max()
