@@ -7,6 +7,7 @@ from comity.algorithms.algorithm import (
     Algorithm,
     Declaration,
     Round,
+    Survey,
     algorithm,
     algorithms,
     find,
@@ -16,4 +17,13 @@ from comity.algorithms.algorithm import (
 for _module in iter_modules(__path__):
     import_module(f"{__name__}.{_module.name}")
 
-__all__ = ["Algorithm", "Declaration", "Round", "algorithm", "algorithms", "find", "make"]
+__all__ = [
+    "Algorithm",
+    "Declaration",
+    "Round",
+    "Survey",
+    "algorithm",
+    "algorithms",
+    "find",
+    "make",
+]

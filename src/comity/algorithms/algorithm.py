@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,10 +42,25 @@ class Round:
     present: tuple[int, ...]
     everyone: tuple[int, ...]
     sent: Fleet
+    """One row a client; where objectives are trained apart, one an objective of each client."""
     start: Fleet
-    """The model from which each of the present clients started this round."""
+    """The model from which each row started this round."""
     sizes: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
     """How much data each present client has; equal for environments."""
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What the present clients said of the models that they received, before training."""
+
+    present: tuple[int, ...]
+    values: Mapping[str, NDArray[np.float64]]
+    """``losses`` and ``preferences``, one row a client, where the algorithm asks for them."""
+    gradients: Fleet | None = None
+    """One row an objective of each client, client by client."""
+
+
+Asked = Literal["gradients", "losses", "preferences"]
 
 
 class Algorithm(Settings):
@@ -55,10 +70,23 @@ class Algorithm(Settings):
     personal: ClassVar[bool] = True
     """Each client trains on from a model of its own, so a client may decline what it is sent."""
     communicates: ClassVar[bool] = True
+    surveys: ClassVar[tuple[Asked, ...]] = ()
+    """What clients tell the server in a first exchange, before they train."""
+    apart: ClassVar[bool] = False
+    """Clients train one copy for each objective alone, from the same start, and send them all."""
+
+    @classmethod
+    def needs_losses(cls) -> bool:
+        """It reads the objectives as differentiable losses, which environments do not have."""
+        return cls.apart or "gradients" in cls.surveys or "losses" in cls.surveys
 
     def phase(self) -> Phase:
         """How a client trains in a round. Default: on its own objective."""
         return Phase()
+
+    def brief(self, survey: Survey) -> dict[str, NDArray[np.float64]]:
+        """The server's answer to a survey, the same for all clients (`View.brief`)."""
+        return {}
 
     def mix(self, round: Round) -> Mapping[str, Mixing]:
         """Who learns from whom, by tensor name; the key ``"*"`` stands for all other tensors."""

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from comity.algorithms.algorithm import Round, algorithm
 from comity.algorithms.clustered import Clustered
+from comity.algorithms.thesis import fairness_settings
 from comity.clusters import Threshold, is_small
 from comity.fleet import Matrix
 from comity.mixing import Mixing, cosine, linkage_bipartition
@@ -28,6 +29,20 @@ from comity.settings import setting
         "lunar-lander": {"threshold": 5.0, "patience": 2, "local_steps": 10_000},
         "lunar-lander-continuous": {"threshold": 15.0, "patience": 2, "local_steps": 5000},
         "halfcheetah": {"threshold": 30.0, "patience": 1, "local_steps": 25_000},
+        **fairness_settings(
+            eo={
+                "learning_rate": (1e-2,) * 5,
+                "local_steps": (25, 50, 50, 50, 25),
+                "threshold": (7.5, 5.0, 7.5, 5.0, 7.5),
+                "patience": (1, 1, 2, 2, 2),
+            },
+            dp={
+                "learning_rate": (1e-3, 1e-3, 1e-2, 1e-2, 1e-3),
+                "local_steps": (25, 50, 25, 50, 50),
+                "threshold": (1.0, 1.0, 5.0, 7.5, 2.5),
+                "patience": (2, 1, 1, 2, 2),
+            },
+        ),
     },
 )
 class CFL(Clustered):

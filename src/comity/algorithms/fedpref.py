@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from comity.algorithms.algorithm import Round, algorithm
 from comity.algorithms.clustered import Clustered
+from comity.algorithms.thesis import fairness_settings
 from comity.clusters import Split, Threshold, is_small
 from comity.fleet import Matrix
 from comity.mixing import Mixing, spectral_bipartition
@@ -32,6 +33,20 @@ from comity.settings import setting
         "lunar-lander": {"threshold": 5.0, "patience": 1, "local_steps": 5000},
         "lunar-lander-continuous": {"threshold": 15.0, "patience": 2, "local_steps": 10_000},
         "halfcheetah": {"threshold": 30.0, "patience": 2, "local_steps": 25_000},
+        **fairness_settings(
+            eo={
+                "learning_rate": (1e-2, 1e-2, 1e-2, 1e-2, 1e-3),
+                "local_steps": (50, 25, 25, 50, 50),
+                "threshold": ("7.5%", "2.5%", "1%", "1%", "1%"),
+                "patience": (1, 1, 2, 1, 2),
+            },
+            dp={
+                "learning_rate": (1e-2, 1e-2, 1e-2, 1e-2, 1e-3),
+                "local_steps": (50, 10, 50, 50, 10),
+                "threshold": ("2.5%", "1%", "5%", "5%", "7.5%"),
+                "patience": (1, 2, 1, 1, 1),
+            },
+        ),
     },
 )
 class FedPref(Clustered):

@@ -7,6 +7,7 @@ from torch import Tensor
 
 from comity.algorithms.algorithm import algorithm
 from comity.algorithms.fedavg import FedAvg
+from comity.algorithms.thesis import fairness_settings
 from comity.fleet import Tree
 from comity.local import Phase, View
 from comity.settings import setting
@@ -24,6 +25,10 @@ from comity.settings import setting
         "lunar-lander": {"mu": 1.0, "local_steps": 5000},
         "lunar-lander-continuous": {"mu": 0.01},
         "halfcheetah": {"mu": 0.01},
+        **fairness_settings(
+            eo={"mu": (0.0, 0.01, 0.0, 0.01, 0.0), "local_steps": (50, 50, 25, 25, 50)},
+            dp={"mu": (0.0, 0.1, 0.0, 0.1, 0.01), "local_steps": (25, 25, 10, 10, 10)},
+        ),
     },
 )
 class FedProx(FedAvg):

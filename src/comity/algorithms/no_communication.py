@@ -8,6 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from comity.algorithms.algorithm import Algorithm, Round, algorithm
+from comity.algorithms.thesis import fairness_settings
 from comity.mixing import Mixing
 
 
@@ -17,6 +18,10 @@ from comity.mixing import Mixing
     paper="the lower bound of every comparison",
     family="alone",
     travels="nothing",
+    tuned=fairness_settings(
+        eo={"learning_rate": (5e-4, 1e-3, 1e-3, 1e-3, 1e-3)},
+        dp={"learning_rate": (5e-4, 5e-4, 1e-3, 1e-3, 5e-4)},
+    ),
 )
 class NoCommunication(Algorithm):
     """Every client trains alone, from the same initial model as in the federations."""

@@ -1,0 +1,118 @@
+"""FedCMOO (Askin et al., 2024): one Pareto-stationary model at one upload a client."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+from pydantic import PrivateAttr
+
+from comity.algorithms.algorithm import Algorithm, Asked, Round, Survey, algorithm
+from comity.algorithms.thesis import fairness_settings
+from comity.errors import UserError
+from comity.fleet import Matrix
+from comity.local import Phase
+from comity.mixing import Mixing
+from comity.settings import setting
+from comity.solvers import Vector, descent_weights, project_simplex
+
+THESIS = fairness_settings(
+    eo={
+        "learning_rate": (1e-2, 1e-2, 1e-3, 1e-2, 1e-2),
+        "server_rate": (2.0, 2.5, 2.5, 1.5, 2.5),
+        "local_steps": (10, 50, 50, 10, 25),
+    },
+    dp={
+        "learning_rate": (1e-2, 1e-2, 1e-2, 5e-4, 5e-4),
+        "server_rate": (2.0, 1.0, 1.5, 1.0, 2.5),
+        "local_steps": (50, 25, 50, 10, 25),
+    },
+)
+
+
+class CommonWeights(Algorithm):
+    """What FedCMOO and FedCMOO-Pref share: the round around the choice of w.
+
+    Clients send their gradients at x, the server answers with one w for all, clients train on
+    Σ_k w_k f_k, beginning with those gradients, and x ← x + η_s · mean_i (x_i^τ − x).
+    """
+
+    personal: ClassVar[bool] = False
+    surveys: ClassVar[tuple[Asked, ...]] = ("gradients",)
+
+    server_rate: float = setting(1.0, "length of the server's step along the mean update", above=0)
+
+    _weights: Vector | None = PrivateAttr(None)
+
+    def brief(self, survey: Survey) -> dict[str, Vector]:
+        if survey.present:
+            gram = gram_of_mean(survey)
+            if self._weights is None:
+                self._weights = np.full(len(gram), 1.0 / len(gram))
+            if np.isfinite(gram).all():  # else gradients so long that their products overflowed
+                self._weights = self._choose(gram, survey, self._weights)
+        if self._weights is None:
+            raise UserError("No client has finite gradients at the first model: check the losses.")
+        return {"weights": self._weights}
+
+    def _choose(self, gram: Matrix, survey: Survey, previous: Vector) -> Vector:
+        """The weights of the objectives in this round."""
+        raise NotImplementedError
+
+    def phase(self) -> Phase:
+        return Phase(weights=lambda view: view.brief["weights"], surveyed=True)
+
+    def mix(self, round: Round) -> Mapping[str, Mixing]:
+        n = len(round.present)
+        mean = np.full(n, self.server_rate / n)
+        return {"*": Mixing.step(mean, receivers=round.everyone, base=round.start.select([0]))}
+
+    def state(self) -> dict[str, Any]:
+        return {} if self._weights is None else {"weights": self._weights.tolist()}
+
+    def load(self, state: dict[str, Any]) -> None:
+        if state:
+            self._weights = np.array(state["weights"])
+
+
+def gram_of_mean(survey: Survey) -> Matrix:
+    """G = J̄ᵀJ̄ of the mean Jacobian J̄ = mean_i J_i; the mean of the clients' Grams is another."""
+    assert survey.gradients is not None
+    n = len(survey.present)
+    objectives = len(survey.gradients) // n
+    mean = np.tile(np.eye(objectives), n) / n
+    gram: Matrix = sum(survey.gradients.mix(mean).gram().values(), np.zeros(()))
+    return gram
+
+
+@algorithm(
+    "fedcmoo",
+    title="FedCMOO",
+    paper="Askin et al., 2024",
+    family="single global model: common descent of all objectives",
+    travels="the model and one gradient an objective; back, the model and their weights",
+    tuned=THESIS,
+)
+class FedCMOO(CommonWeights):
+    """w approaches the common descent direction, argmin ‖Σ_k w_k ∇F_k‖², from round to round."""
+
+    beta: float = setting(1e-3, "step size of FindWeights", above=0)
+    iterations: int = setting(1000, "steps of FindWeights in a round", at_least=1)
+    exact: bool = setting(False, "solve for w outright (not the paper's: w then forgets)")
+
+    def _choose(self, gram: Matrix, survey: Survey, previous: Vector) -> Vector:
+        """FindWeights: K times w ← Π_simplex(w − β Ĝ w), Ĝ = G / ν², ν = mean_k √(G_kk + 1e-4).
+
+        So few and small steps do not converge; that damping, and w carried over the rounds, are
+        part of the method.
+        """
+        if self.exact:
+            solved = descent_weights(gram)
+            return solved if solved.any() else previous
+        nu = np.sqrt(gram.diagonal() + 1e-4).mean()
+        step = self.beta * gram / nu**2
+        w = previous
+        for _ in range(self.iterations):
+            w = project_simplex(w - step @ w)
+        return w

@@ -1,0 +1,44 @@
+"""FSMGDA (Yang et al., 2023): one Pareto-stationary model from objectives trained apart."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+import numpy as np
+
+from comity.algorithms.algorithm import Algorithm, Round, algorithm
+from comity.fleet import Fleet, Matrix
+from comity.mixing import Mixing
+from comity.settings import setting
+from comity.solvers import descent_weights
+
+
+@algorithm(
+    "fsmgda",
+    title="Federated stochastic MGDA",
+    paper="Yang et al., 2023",
+    family="single global model: common descent of all objectives",
+    travels="one model an objective; back, the model",
+)
+class FSMGDA(Algorithm):
+    """x ← x − η Σ_s λ*_s Δ_s with Δ_s = mean_i Δ_{s,i} and λ* = argmin ‖Σ_s λ_s Δ_s‖², λ ≥ 0.
+
+    Δ_{s,i} is what client i's copy moved by, trained from x on objective s alone. It holds the
+    local step size already, so the server's rate is the paper's η_t over its η_L. An objective
+    without movement has no weight.
+    """
+
+    personal: ClassVar[bool] = False
+    apart: ClassVar[bool] = True
+
+    server_rate: float = setting(1.0, "length of the server's step along the updates", above=0)
+
+    def mix(self, round: Round) -> Mapping[str, Mixing]:
+        n = len(round.present)
+        objectives = len(round.sent) // n
+        mean = np.tile(np.eye(objectives), n) / n
+        moved = Fleet({name: round.sent[name] - round.start[name] for name in round.sent})
+        gram: Matrix = sum(moved.mix(mean).gram().values(), np.zeros(()))
+        weights = self.server_rate * descent_weights(gram) @ mean
+        return {"*": Mixing.step(weights, receivers=round.everyone, base=round.start.select([0]))}
