@@ -52,10 +52,103 @@ def test_a_preference_file_is_written_into_the_configuration(tmp_path):
     assert again.get_preferences().tolist() == [[0.25, 0.75], [0.5, 0.5]]
 
 
+def test_defaults_on_data_are_the_thesis():
+    tuned = configure({"problem": "adult-gender-eo", "algorithm": "fedcmoo"})
+    assert tuned.algorithm_settings["server_rate"] == 2.0
+    assert tuned.learner_settings["learning_rate"] == 1e-2
+    assert (tuned.learner_settings["local_steps"], tuned.rounds) == (10, 150)
+    plain = configure({"problem": "german-credit-gender-dp", "algorithm": "fedcmoo"})
+    assert (plain.learner_settings["learning_rate"], plain.rounds) == (5e-3, 60)
+    assert (plain.partition, plain.sizes) == ("iid", "equal")
+    assert (plain.validation_episodes, plain.test_episodes) == (1, 1)
+
+
+def test_only_long_runs_are_compiled_and_it_is_written_down():
+    short = configure({"problem": "german-credit-gender-dp", "clients": 3, "rounds": 2})
+    assert short.learner_settings["compile"] == "no"
+    values = {"problem": "german-credit-gender-dp", "clients": 20, "rounds": 4, "chunk": 10}
+    # ten clients at once, so many steps each
+    for steps, decided in ((4_999, "no"), (5_000, "yes")):
+        long = configure({**values, "supervised": {"local_steps": steps}})
+        assert long.learner_settings["compile"] == decided
+
+
+def test_how_data_are_dealt_out_is_part_of_a_run():
+    values = {"problem": "heart-disease-gender-eo", "clients": 4, "partition": "natural"}
+    natural = configure(values)
+    held = natural.get_problem().shares()
+    assert [len(s.train) + len(s.validation) + len(s.test) for s in held] == [303, 294, 123, 200]
+    assert configure(tomllib.loads(natural.to_toml())) == natural
+    even = configure({**values, "partition": "iid", "sizes": "1,1,1,2"})
+    held = even.get_problem().shares()
+    assert [len(s.train) + len(s.validation) + len(s.test) for s in held] == [184, 184, 184, 368]
+
+
+def test_a_described_problem_survives_its_file(tmp_path):
+    path = tmp_path / "loans.csv"
+    rows = [f"{20 + i},{'fm'[i % 2]},{'ny'[i // 2 % 2]}" for i in range(60)]
+    path.write_text("\n".join(["age,sex,paid", *rows]) + "\n")
+    groups = {"young": "< 50", "old": "*"}
+    described = {
+        "data": str(path),
+        "name": "loans",
+        "label": "paid",
+        "positive": "y",
+        "sensitive": {"years": {"column": "age", "groups": groups}},
+        "metrics": ["eodds"],
+        "hidden": [4],
+        "slope": 2.0,
+    }
+    configuration = configure({"problem": described, "clients": 2, "algorithm": "fsmgda"})
+    again = configure(tomllib.loads(configuration.to_toml()))
+    assert again == configuration
+    assert again.problem_name == "loans"
+    problem = again.get_problem()
+    assert [objective.name for objective in problem.objectives] == ["accuracy", "fairness"]
+    assert "equalised odds" in problem.objectives[1].meaning
+    assert (problem.losses.slope, problem.network.hidden) == (2.0, (4,))
+    assert sorted(problem.samples().columns["group:years"].bincount().tolist()) == [30, 30]
+    assert problem.samples().columns["label"].sum() == 30
+
+
 @pytest.mark.parametrize(
     ("values", "words"),
     [
-        ({"problem": "deep-see-treasure"}, ["deep-see-treasure", "Did you mean", "lunar-lander"]),
+        ({"partition": "sideways"}, ["partition", "sideways", "natural"]),
+        ({"sizes": "0,1", "clients": 2}, ["sizes", "0,1", "positive"]),
+        ({"sizes": "1,2"}, ["sizes", "got 2 for 20 clients"]),
+        ({"clients": 104}, ["female", "104 clients"]),
+        ({"validation_episodes": 2}, ["validation_episodes", "it has data"]),
+        ({"supervised": {"batch_size": 0}}, ["supervised.batch_size = 0"]),
+        ({"supervised": {"optimiser": "lbfgs"}}, ["supervised.optimiser", "sgd"]),
+        ({"algorithm": "fedcmoo", "fedcmoo": {"beta": 0}}, ["fedcmoo.beta = 0"]),
+        ({"problem": {"label": "paid"}}, ["problem.data"]),
+        ({"problem": {"data": "adult", "labels": "x"}}, ["labels", "label"]),
+    ],
+)
+def test_a_wrong_setting_on_data_is_named(values, words):
+    with pytest.raises(UserError) as error:
+        configure({"problem": "german-credit-gender-dp", **values})
+    for word in words:
+        assert word in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("algorithm", ["fedcmoo", "fedcmoo-pref", "fsmgda"])
+def test_algorithms_of_losses_need_losses(algorithm):
+    with pytest.raises(UserError, match=f"{algorithm} needs .* differentiable .* lunar-lander has"):
+        configure({"problem": "lunar-lander", "algorithm": algorithm})
+    assert configure({"problem": "german-credit-age-dp", "algorithm": algorithm})
+
+
+def test_clients_as_objectives_need_no_losses():
+    assert configure({"problem": "lunar-lander", "algorithm": "fedmgda-plus"})
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"problem": "deep-see-treasure"}, ["deep-see-treasure", "Did you mean", " more."]),
         ({"algorithm": "fedprf"}, ["fedprf", "Did you mean 'fedpref'"]),
         ({"client": 3}, ["client", "Did you mean 'clients'"]),
         ({"clients": 0}, ["clients = 0"]),

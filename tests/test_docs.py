@@ -12,6 +12,7 @@ import pytest
 
 from comity.algorithms import algorithms
 from comity.cli import main
+from comity.problems import DataProblem, problems
 from comity.searches import generators
 
 ROOT = Path(__file__).parents[1]
@@ -54,13 +55,17 @@ def test_shell(text, tmp_path, monkeypatch):
             assert re.search(rf"^{words[1]}:", (ROOT / "Makefile").read_text(), re.MULTILINE)
             continue
         assert words[0] == "comity"
-        clients = [] if "--clients" in words else ["--clients", "3"]
-        more = SHORT.get(words[1], []) + (clients if words[1] == "run" else [])
+        more = SHORT.get(words[1], [])
+        if words[1] == "run" and "--clients" not in words:
+            more = [*more, "--clients", "3"]
+        if any(isinstance(problems().get(word), DataProblem) for word in words):
+            more = [word.replace("dqn.local_steps=32", "supervised.local_steps=2") for word in more]
         if "thesis-3.2" in words:
             more = ["--set", "dqn.total_steps=64", "--set", "search.iterations=1"]
             more += ["--set", "search.candidates=1", "--seeds", "1", "--rows", "3/10k"]
         elif words[1] == "reproduce" and "--rows" not in words:
-            more = [*more, "--rows", "fedavg", "--seeds", "1"]
+            row = "fedprox" if "supervised.local_steps=2" in more else "fedavg"
+            more = [*more, "--rows", row, "--seeds", "1"]
         if "--config" in words:
             more = []
         monkeypatch.setattr(sys, "argv", [*words, *more])

@@ -61,3 +61,23 @@ def test_all_measures_of_a_federation():
     # two boxes from (-1,-101): 1.7 x 100 and 9.2 x 98, overlapping in 1.7 x 98
     assert found["hypervolume"] == pytest.approx(1.7 * 100 + 9.2 * 98 - 1.7 * 98)
     assert set(found) >= {"sparsity", "igd", "expected_utility"}
+
+
+@pytest.mark.parametrize("objectives", [2, 3])
+def test_a_set_without_a_point_has_measures_too(objectives):
+    """Where no client's model counts, nothing is found; that is no error and no distance."""
+    nothing, something = np.empty((0, objectives)), np.ones((1, objectives))
+    assert fronts.front(nothing).shape == (0, objectives)
+    assert fronts.hypervolume(nothing, (0,) * objectives) == 0.0
+    assert fronts.sparsity(nothing) == 0.0
+    assert fronts.cardinality(nothing) == 0
+    assert fronts.expected_utility(nothing) == 0.0
+    assert np.isnan(fronts.igd(nothing, something))
+    assert np.isnan(fronts.igd(something, nothing))
+    found = fronts.set_measures(nothing, (0,) * objectives, None)
+    assert found == {
+        "hypervolume": 0.0,
+        "sparsity": 0.0,
+        "cardinality": 0.0,
+        "expected_utility": 0.0,
+    }

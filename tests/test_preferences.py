@@ -58,6 +58,33 @@ def test_shared_preferences_are_held_by_several_clients():
     assert len(np.unique(weights, axis=0)) == 3
 
 
+def test_everybody_can_want_the_same():
+    weights = preferences("same:0.3,0.2,0.5", 4, 3, seed=1)
+    np.testing.assert_allclose(weights, [[0.3, 0.2, 0.5]] * 4)
+    np.testing.assert_array_equal(weights, preferences("same:0.3,0.2,0.5", 4, 3, seed=2))
+    np.testing.assert_array_equal(preferences("same:0,1", 2, 2, seed=1), [[0, 1], [0, 1]])
+
+
+@pytest.mark.parametrize(
+    ("spec", "words"),
+    [
+        ("same:", ["same:", "2 weights"]),
+        ("same", ["same", "2 weights"]),
+        ("same:1", ["4 rows of 1 weights"]),
+        ("same:0.2,0.3,0.5", ["4 rows of 3 weights"]),
+        ("same:half,half", ["same:half,half", "2 weights"]),
+        ("same:0.5,0.6", ["off the simplex", "sum to one"]),
+        ("same:1.5,-0.5", ["off the simplex"]),
+        ("same:nan,nan", ["off the simplex"]),
+    ],
+)
+def test_what_everybody_wants_must_be_a_preference(spec, words):
+    with pytest.raises(UserError, match="preferences: ") as error:
+        preferences(spec, 4, 2, 1)
+    for word in words:
+        assert word in str(error.value)
+
+
 def test_a_file_with_or_without_names(tmp_path):
     file = tmp_path / "p.csv"
     file.write_text("treasure,time\n0.25,0.75\n1,0\n")

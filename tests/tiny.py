@@ -9,7 +9,8 @@ import gymnasium
 import numpy as np
 
 from comity.configuration import Configuration, configure
-from comity.problems import Objective, Problem, find, register
+from comity.problems import EnvironmentProblem, Objective, find, register
+from comity.problems.fairness import Network
 
 TINY = register(
     replace(
@@ -58,7 +59,7 @@ class Trolley(gymnasium.Env):
 gymnasium.register("Trolley-v0", Trolley, max_episode_steps=20)
 
 TROLLEY = register(
-    Problem(
+    EnvironmentProblem(
         name="tiny-trolley",
         title="A trolley with two engines",
         objectives=(
@@ -78,6 +79,16 @@ TROLLEY = register(
             "local_steps": 48,
             "total_steps": 192,
         },
+    )
+)
+
+
+PEOPLE = register(
+    replace(
+        find("german-credit-gender-dp"),
+        name="tiny-people",
+        network=Network((8,)),
+        defaults={"batch_size": 64, "learning_rate": 1e-2, "local_steps": 3, "total_steps": 12},
     )
 )
 

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from comity.fleet import Fleet
     from comity.mixing import Mixing
     from comity.opening import open
-    from comity.problems import Objective, Problem
+    from comity.problems import DataProblem, EnvironmentProblem, Objective, Problem, Samples
+    from comity.problems.described import table_problem
     from comity.runs import Run
     from comity.searches import Generator, Search, generator
     from comity.searches.comparison import compare_searches
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 _HOMES = {
     "Algorithm": "comity.algorithms",
     "Comparison": "comity.comparison",
+    "DataProblem": "comity.problems",
+    "EnvironmentProblem": "comity.problems",
     "Fleet": "comity.fleet",
     "Generator": "comity.searches",
     "Mixing": "comity.mixing",
@@ -34,6 +37,7 @@ _HOMES = {
     "Problem": "comity.problems",
     "Round": "comity.algorithms",
     "Run": "comity.runs",
+    "Samples": "comity.problems",
     "Search": "comity.searches",
     "UserError": "comity.errors",
     "algorithm": "comity.algorithms",
@@ -44,6 +48,7 @@ _HOMES = {
     "resume": "comity.execution",
     "run": "comity.execution",
     "search": "comity.searches.execution",
+    "table_problem": "comity.problems.described",
 }
 
 
@@ -60,6 +65,8 @@ def __dir__() -> list[str]:
 __all__ = [
     "Algorithm",
     "Comparison",
+    "DataProblem",
+    "EnvironmentProblem",
     "Fleet",
     "Generator",
     "Mixing",
@@ -67,6 +74,7 @@ __all__ = [
     "Problem",
     "Round",
     "Run",
+    "Samples",
     "Search",
     "UserError",
     "__version__",
@@ -78,4 +86,5 @@ __all__ = [
     "resume",
     "run",
     "search",
+    "table_problem",
 ]

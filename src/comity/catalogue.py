@@ -64,6 +64,14 @@ def _lines(settings: list[dict[str, Any]]) -> str:
     return "\n".join(lines) or "none"
 
 
+def _alike(entries: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:
+    """Problems in one row: those of one data set share the first part of their titles."""
+    rows: dict[str, list[dict[str, Any]]] = {}
+    for entry in entries:
+        rows.setdefault(entry["title"].partition(";")[0], []).append(entry)
+    return list(rows.values())
+
+
 def catalogue_table(what: What, entries: list[dict[str, Any]]) -> Table:
     """The same for the terminal."""
     table = Table(title=what.capitalize(), title_justify="left", show_lines=what != "preferences")
@@ -71,11 +79,17 @@ def catalogue_table(what: What, entries: list[dict[str, Any]]) -> Table:
     if what == "problems":
         for column in ("what it is", "objectives", "reference point", "front", "learner"):
             table.add_column(column)
-        for entry in entries:
-            point = ", ".join(f"{x:g}" for x in entry["reference_point"])
-            objectives = ", ".join(entry["objectives"])
+        for alike in _alike(entries):
+            first = alike[0]
+            objectives = dict.fromkeys(", ".join(entry["objectives"]) for entry in alike)
+            point = ", ".join(f"{x:g}" for x in first["reference_point"])
             table.add_row(
-                entry["name"], entry["title"], objectives, point, entry["front"], entry["learner"]
+                "\n".join(entry["name"] for entry in alike),
+                first["title"] if len(alike) == 1 else first["title"].partition(";")[0],
+                "\n".join(objectives),
+                point if len(alike) == 1 else "0, 0, …",
+                first["front"],
+                first["learner"],
             )
     elif what == "algorithms":
         for column in ("what it is", "family", "settings (default): meaning"):

@@ -9,7 +9,24 @@ from typing import Annotated, Any, Literal, NoReturn
 import typer
 
 from comity.errors import UserError, unknown
-from comity.options import apply_settings, given, seeds_of, workers_of
+from comity.options import (
+    Clients,
+    Guard,
+    Json,
+    Keep,
+    Out,
+    Participation,
+    Partition,
+    Rounds,
+    Seeds,
+    Set,
+    Sizes,
+    Workers,
+    apply_settings,
+    given,
+    seeds_of,
+    workers_of,
+)
 from comity.terminal import (
     print_json,
     print_tables,
@@ -32,24 +49,6 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
-Clients = Annotated[int | None, typer.Option(help="How many clients.")]
-Rounds = Annotated[int | None, typer.Option(help="How many rounds.")]
-Keep = Annotated[str | None, typer.Option(help="best or last.")]
-Participation = Annotated[
-    float | None, typer.Option(help="Share of clients that take part in a round.")
-]
-Guard = Annotated[
-    bool | None, typer.Option(help="Clients decline mixed models that serve them worse.")
-]
-Set = Annotated[
-    list[str] | None,
-    typer.Option("--set", help="Any setting: --set fedpref.top_r=0.4 --set dqn.local_steps=500."),
-]
-Out = Annotated[Path | None, typer.Option(help="Directory to write; must not exist yet.")]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
-Workers = Annotated[int | None, typer.Option(help="Processes to use; results do not depend on it.")]
-Seeds = Annotated[str, typer.Option(help="How many seeds (5), or which ones (11,17,29).")]
-
 
 @app.command()
 def run(
@@ -62,6 +61,8 @@ def run(
     rounds: Rounds = None,
     seed: Annotated[int | None, typer.Option(help="Where all random numbers come from.")] = None,
     preferences: Annotated[str | None, typer.Option(help="See: list preferences.")] = None,
+    partition: Partition = None,
+    sizes: Sizes = None,
     participation: Participation = None,
     keep: Keep = None,
     guard: Guard = None,
@@ -79,13 +80,13 @@ def run(
     values = read_toml(config) if config is not None else {}
     values |= given(problem=problem, algorithm=algorithm, clients=clients, rounds=rounds, seed=seed)
     values |= given(preferences=preferences, participation=participation, keep=keep, guard=guard)
-    values |= given(fine_tune=fine_tune)
+    values |= given(fine_tune=fine_tune, partition=partition, sizes=sizes)
     apply_settings(values, settings)
     configuration = configure(values)
     processes = workers_of(workers, configuration.clients / configuration.chunk)
     path = out if out is not None else free_path(default_name(configuration))
     made = Run.create(path, configuration)
-    title = f"{configuration.problem}, {configuration.label}"
+    title = f"{configuration.problem_name}, {configuration.label}"
     with progress(title, f"comity resume {path}") as tell:
         execute(made, processes, tell)
     show_run(made, as_json)
@@ -152,6 +153,8 @@ def search(
     if seeds is not None or len(entries) > 1 or "[" in (generator or ""):
         if "problem" not in values:
             raise UserError("problem is missing: name what is to be learned.")
+        if not isinstance(values["problem"], str):
+            configure_search(sorted_out(values))  # which refuses a table of data
         name = str(values.pop("problem"))
         asked = seeds_of(seeds) if seeds is not None else [values.get("seed", 1)]
         values.pop("seed", None)
@@ -173,7 +176,7 @@ def search(
     configuration = configure_search(sorted_out(values))
     path = out if out is not None else free_path(default_name(configuration))
     found = Search.create(path, configuration)
-    title = f"{configuration.federation.problem}, {configuration.label} search"
+    title = f"{configuration.federation.problem_name}, {configuration.label} search"
     with progress(title, f"comity resume {path}") as tell:
         execute_search(found, workers_of(workers, configuration.chunks), tell)
     show_search(found, as_json)
@@ -181,17 +184,24 @@ def search(
 
 @app.command()
 def compare(
-    problem: Annotated[str, typer.Argument(help="What to learn; see: list problems.")],
     algorithms: Annotated[
         str,
         typer.Option(help="Comma-separated: fedavg,fedavg+ft,'fedpref[clustering=false]'."),
     ],
+    problem: Annotated[
+        str | None, typer.Argument(help="What to learn; see: list problems.")
+    ] = None,
+    config: Annotated[
+        Path | None, typer.Option(help="A TOML file with a [problem] of your own, and settings.")
+    ] = None,
     seeds: Seeds = "3",
     preferences: Annotated[
-        str, typer.Option(help="One or more distributions, separated by spaces.")
-    ] = "dirichlet",
+        str | None, typer.Option(help="One or more distributions, separated by spaces.")
+    ] = None,
     clients: Clients = None,
     rounds: Rounds = None,
+    partition: Partition = None,
+    sizes: Sizes = None,
     participation: Participation = None,
     keep: Keep = None,
     guard: Guard = None,
@@ -201,19 +211,26 @@ def compare(
     as_json: Json = False,
 ) -> None:
     """Run several algorithms over several seeds and set them side by side."""
-    from comity.comparison import compare, split_entries
+    from comity.comparison import compare, default_name, split_entries
+    from comity.configuration import read_toml
     from comity.execution import free_path
 
-    path = out if out is not None else free_path(f"{problem}-comparison")
-    values = given(clients=clients, rounds=rounds, participation=participation)
-    values |= given(keep=keep, guard=guard)
+    values = read_toml(config) if config is not None else {}
+    values |= given(problem=problem, clients=clients, rounds=rounds, participation=participation)
+    values |= given(keep=keep, guard=guard, partition=partition, sizes=sizes)
     apply_settings(values, settings)
-    with progress(f"{problem}, comparison", f"comity resume {path}") as tell:
+    if "problem" not in values:
+        raise UserError("problem is missing: name what is to be learned.")
+    for name in ("algorithm", "seed"):  # a comparison has several
+        values.pop(name, None)
+    asked, spread = values.pop("problem"), values.pop("preferences", "dirichlet")
+    path = out if out is not None else free_path(default_name(asked))
+    with progress(path.name, f"comity resume {path}") as tell:
         made = compare(
-            problem,
+            asked,
             algorithms=split_entries(algorithms),
             seeds=seeds_of(seeds),
-            preferences=preferences.split(),
+            preferences=preferences.split() if preferences is not None else spread,
             out=path,
             workers=workers_of(workers),
             on_round=tell,
@@ -285,9 +302,16 @@ def report(
 
 @app.command()
 def reproduce(
-    table: Annotated[str, typer.Argument(help="thesis-3.2, -3.3, -4.1, -4.3, -4.4, -4.5 or -4.6.")],
-    only: Annotated[str, typer.Option(help="The problem to run.")] = "deep-sea-treasure",
-    seeds: Seeds = "3",
+    table: Annotated[
+        str,
+        typer.Argument(help="thesis-3.2, -3.3, -4.1, -4.3 to -4.6, -5.2 to -5.5, -A.17 or -A.20."),
+    ],
+    only: Annotated[
+        str | None, typer.Option(help="The problem to run; unless given, the table's first.")
+    ] = None,
+    seeds: Annotated[
+        str | None, typer.Option(help="How many seeds (5), or which ones (11,17,29).")
+    ] = None,
     rows: Annotated[
         str | None,
         typer.Option("--rows", "--algorithms", help="Some only: fedavg,fedpref+ft; 3/10k,alone."),
@@ -306,38 +330,33 @@ def reproduce(
     from comity.comparison import split_entries
     from comity.execution import free_path
     from comity.report.tables import reproduction_table, search_reproduction_table
-    from comity.reproduction import TABLES, reproduce
-    from comity.searches.reproduction import TABLES as SEARCHES
-    from comity.searches.reproduction import reproduce_searches
+    from comity.reproductions import TABLES, federations, searches
 
-    if table not in (*SEARCHES, *TABLES):
-        raise unknown("table", table, [*SEARCHES, *TABLES])
-    path = out if out is not None else free_path(f"{table}-{only}")
-    values: dict[str, Any] = {}
+    if table not in TABLES:
+        raise unknown("table", table, TABLES)
+    path = out if out is not None else free_path(f"{table}-{only}" if only else table)
+    values: dict[str, Any] = given(only=only, seeds=None if seeds is None else seeds_of(seeds))
+    if preferences is not None:
+        if table in searches.TABLES:
+            raise UserError(f"--preferences means nothing for {table}: a search chooses them.")
+        if table not in federations.TABLES:
+            raise UserError(f"--preferences means nothing for {table}: the table has its own.")
+        values["preferences"] = preferences.split()
     apply_settings(values, settings)
-    common: dict[str, Any] = {
-        "only": only,
-        "seeds": seeds_of(seeds),
-        "rows": split_entries(rows) if rows else None,
-        "out": path,
-        "workers": workers_of(workers),
-        **values,
-    }
-    with progress(f"{table}, {only}", f"the same command and --out {path}") as tell:
-        if table in SEARCHES:
-            if preferences is not None:
-                raise UserError(f"--preferences means nothing for {table}: a search chooses them.")
-            made = reproduce_searches(table, on_round=tell, **common)
-            shown = search_reproduction_table(made.results)
-        else:
-            if preferences is not None:
-                common["preferences"] = preferences.split()
-            made = reproduce(table, on_round=tell, **common)
-            shown = reproduction_table(made.results)
+    with progress(table, f"the same command and --out {path}") as tell:
+        made = TABLES[table](
+            table,
+            rows=split_entries(rows) if rows else None,
+            out=path,
+            workers=workers_of(workers),
+            on_round=tell,
+            **values,
+        )
     if as_json:
         print_json({**made.results, "run": str(made.path)})
-    else:
-        print_tables(shown, footer=f"Runs: {made.path}")
+        return
+    shown = search_reproduction_table if table in searches.TABLES else reproduction_table
+    print_tables(shown(made.results), footer=f"Runs: {made.path}")
 
 
 @app.command("list")

@@ -31,6 +31,7 @@ from comity.fronts import front, igd
 from comity.parallel import Job, OnRound, carry_out_all
 from comity.problems import Problem, register
 from comity.problems import find as find_problem
+from comity.problems.described import completed
 from comity.runs import CONFIG, Run, write_whole
 
 PLAN, RESULTS, REFERENCE = "comparison.toml", "comparison.json", "reference_set.csv"
@@ -47,7 +48,7 @@ class Comparison:
 
 
 def compare(
-    problem: str | Problem,
+    problem: str | Problem | Mapping[str, Any],
     *,
     algorithms: Sequence[str],
     seeds: int | Sequence[int] = 3,
@@ -64,6 +65,8 @@ def compare(
     """
     if isinstance(problem, Problem):
         problem = register(problem).name
+    elif isinstance(problem, Mapping):
+        problem = completed(problem)
     plan = {
         "problem": problem,
         "algorithms": list(algorithms),
@@ -73,9 +76,14 @@ def compare(
     }
     check_workers(workers)
     _configurations(plan)  # a mistake must show before anything is written
-    path = Path(out) if out is not None else free_path(f"{problem}-comparison".replace(":", "-"))
+    path = Path(out) if out is not None else free_path(default_name(problem))
     start(path, PLAN, plan)
     return carry_out(path, workers, on_round)
+
+
+def default_name(problem: str | Mapping[str, Any]) -> str:
+    """What a comparison's directory is called unless somebody says otherwise."""
+    return f"{find_problem(problem).name}-comparison".replace(":", "-")
 
 
 def seed_list(seeds: int | Sequence[int]) -> list[int]:
@@ -107,9 +115,9 @@ def carry_out(path: Path, workers: int = 1, on_round: OnRound | None = None) -> 
         ]
     left = [run for group in runs.values() for run in group if not run.finished]
     jobs = [Job(run.path, run.configuration.rounds) for run in left]
-    problem = find_problem(str(read_toml(path / PLAN)["problem"]))
+    problem = find_problem(read_toml(path / PLAN)["problem"])
     carry_out_all(jobs, _work, problem, workers, on_round)
-    results = tabulate(read_toml(path / PLAN)["problem"], runs, path)
+    results = tabulate(problem.name, runs, path)
     write_whole(path / RESULTS, (json.dumps(results, indent=2) + "\n").encode())
 
     from comity.report import write_comparison_report  # drawing is slow to import
@@ -238,11 +246,20 @@ def tabulate(problem: str, runs: Mapping[str, Sequence[Run]], path: Path) -> dic
                 "seeds": [run.configuration.seed for run in group],
                 "metrics": spread_of(metrics),
                 "metrics_last": spread_of(last),
+                "pooled": pooled(group),
                 **_yardsticks(group),
                 "runs": [str(run.path.relative_to(path)) for run in group],
             }
         )
     return table
+
+
+def pooled(runs: Sequence[Run]) -> dict[str, float]:
+    """The measures of all clients of several runs taken together, as one set of vectors."""
+    configurations = [run.configuration for run in runs]
+    vectors = np.concatenate([run.vectors for run in runs])
+    preferences = np.concatenate([c.get_preferences() for c in configurations])
+    return configurations[0].get_problem().measures(vectors, preferences)
 
 
 def _yardsticks(runs: Sequence[Run]) -> dict[str, dict[str, float]]:
@@ -258,10 +275,13 @@ def _yardsticks(runs: Sequence[Run]) -> dict[str, dict[str, float]]:
 
 
 def spread_of(values: Iterable[Mapping[str, float]]) -> dict[str, dict[str, float]]:
-    """Mean and population standard deviation of each measure."""
+    """Mean and population standard deviation of each measure, of the runs that have it."""
     rows = list(values)
-    columns = {name: np.array([row[name] for row in rows]) for name in rows[0]}
+    names = dict.fromkeys(name for row in rows for name in row)
+    found = {name: np.array([row[name] for row in rows if name in row]) for name in names}
+    columns = {name: column[np.isfinite(column)] for name, column in found.items()}
     return {
         name: {"mean": float(column.mean()), "std": float(column.std())}
         for name, column in columns.items()
+        if len(column)
     }

@@ -21,7 +21,9 @@ from comity.algorithms import Algorithm
 from comity.errors import UserError, unknown
 from comity.learners import LEARNERS
 from comity.preferences import preferences
-from comity.problems import Problem
+from comity.problems import DataProblem, EnvironmentProblem, Problem
+from comity.problems.described import completed
+from comity.problems.problem import EVEN
 from comity.settings import Settings, build, setting
 
 FineTune = Annotated[str, StringConstraints(pattern=r"^(none|replace-last|extra:[1-9]\d*)$")]
@@ -30,13 +32,21 @@ FineTune = Annotated[str, StringConstraints(pattern=r"^(none|replace-last|extra:
 class Configuration(Settings):
     """All settings of one run. Two tables hold those of the algorithm and of the learner."""
 
-    problem: str = setting(..., "what is learned: a name, or module:attribute for your own")
+    problem: str | dict[str, Any] = setting(
+        ..., "what is learned: a name, module:attribute, or a table that describes your own data"
+    )
     algorithm: str = setting("fedpref", "what is federated about it")
     clients: int = setting(20, "how many participants", at_least=1)
     rounds: int = setting(1, "how often clients train and the server mixes", at_least=1)
     seed: int = setting(1, "where all random numbers come from", at_least=0)
     preferences: str | list[list[float]] = setting(
-        "dirichlet", "dirichlet[:ALPHA], equidistant, gaussian, shared:N,N,… or a CSV file"
+        "dirichlet", "dirichlet[:ALPHA], equidistant, gaussian, same:W,W, shared:N,N or a CSV file"
+    )
+    partition: str = setting(
+        EVEN["partition"], "how data are dealt out: iid, dirichlet:ALPHA or natural"
+    )
+    sizes: str = setting(
+        EVEN["sizes"], "how much data clients have: equal, dirichlet:BETA or N,N,…"
     )
     participation: float = setting(
         1.0, "share of the clients that take part in a round", above=0, at_most=1
@@ -58,12 +68,19 @@ class Configuration(Settings):
     learner_settings: dict[str, Any] = setting({}, "settings of the learner")
 
     @property
+    def problem_name(self) -> str:
+        """What results and directories call the problem."""
+        return self.problem if isinstance(self.problem, str) else problems.find(self.problem).name
+
+    @property
     def label(self) -> str:
         """The algorithm's name as a row of a comparison: ``fedavg+ft`` when fine-tuned."""
         return self.algorithm if self.fine_tune == "none" else f"{self.algorithm}+ft"
 
     def get_problem(self) -> Problem:
-        return problems.find(self.problem)
+        """The problem as the clients of this run have it."""
+        found = problems.find(self.problem)
+        return found.dealt(self.clients, self.seed, self.partition, self.sizes)
 
     def get_algorithm(self) -> Algorithm:
         return algorithms.make(self.algorithm, self.algorithm_settings)
@@ -80,6 +97,7 @@ class Configuration(Settings):
         return tomli_w.dumps(values)
 
 
+_FOR_THE_LEARNER = ("local_steps", "learning_rate")  # among an algorithm's tuned settings
 _TABLES = ("algorithm_settings", "learner_settings")
 RUN_SETTINGS = tuple(name for name in Configuration.model_fields if name not in _TABLES)
 
@@ -92,7 +110,9 @@ def configure(values: Mapping[str, Any]) -> Configuration:
     """
     if "problem" not in values:
         raise UserError("problem is missing: name what is to be learned, e.g. deep-sea-treasure.")
-    problem = problems.find(str(values["problem"]))
+    if isinstance(values["problem"], Mapping):
+        values = {**values, "problem": completed(values["problem"])}
+    problem = problems.find(values["problem"])
     if problem.learner not in LEARNERS:
         raise unknown(f"learner of problem {problem.name}", problem.learner, LEARNERS)
     learner_class, settings_class = LEARNERS[problem.learner]
@@ -106,11 +126,15 @@ def configure(values: Mapping[str, Any]) -> Configuration:
         if not isinstance(values.get(table, {}), Mapping):
             raise UserError(f"{table} = {values[table]!r}: must be a table of settings.")
 
+    if algorithm_class.needs_losses() and not learner_class.differentiable:
+        raise UserError(
+            f"{name} needs objectives that are differentiable losses; {problem.name} has the "
+            "rewards of an environment. Use it on a problem with data: comity list problems."
+        )
     tuned = dict(algorithm_class.declaration.tuned.get(problem.name, {}))
-    local_steps = tuned.pop("local_steps", None)
+    spoken = {key: tuned.pop(key) for key in _FOR_THE_LEARNER if key in tuned}
     given = values.get(problem.learner, {})
-    learner_values = {**problem.defaults, **({"local_steps": local_steps} if local_steps else {})}
-    learner_values.update(given)
+    learner_values = {**problem.defaults, **spoken, **given}
     settings = build(settings_class, learner_values, where=problem.learner)
     run_values = {key: value for key, value in values.items() if key in RUN_SETTINGS}
     if "rounds" not in run_values:
@@ -119,10 +143,16 @@ def configure(values: Mapping[str, Any]) -> Configuration:
         total = max(1, run_values["rounds"] * settings.local_steps)
         settings = settings.model_copy(update={"total_steps": total})
     for episodes in ("validation_episodes", "test_episodes"):
-        run_values.setdefault(episodes, getattr(problem, episodes))
+        if isinstance(problem, EnvironmentProblem):
+            run_values.setdefault(episodes, getattr(problem, episodes))
+        elif run_values.get(episodes, 1) != 1:
+            raise UserError(f"{episodes} means nothing for {problem.name}: it has data.")
     if not algorithm_class.communicates:
         _refuse_meaningless(name, run_values)
         run_values["guard"] = False
+    if isinstance(stack := run_values.get("chunk", 10), int):  # if not, it is refused below
+        clients = run_values.get("clients", 20)
+        settings = settings.decided(min(stack, clients) if isinstance(clients, int) else stack)
     chosen = build(algorithm_class, {**tuned, **values.get(name, {})}, where=name)
     configuration = build(
         Configuration,
@@ -134,6 +164,9 @@ def configure(values: Mapping[str, Any]) -> Configuration:
         where="run",
     )
     vectors = configuration.get_preferences()
+    dealt = configuration.get_problem()
+    if isinstance(dealt, DataProblem):
+        dealt.shares()  # what cannot be dealt out so is refused before anything is written
     if isinstance(configuration.preferences, str) and configuration.preferences.endswith(".csv"):
         # a file may change or move: the configuration holds what it said
         configuration = configuration.model_copy(update={"preferences": vectors.tolist()})

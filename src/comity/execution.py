@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +15,7 @@ from comity.engines.embedded import Embedded
 from comity.errors import UserError
 from comity.federation import Federation, Loop, Record
 from comity.fronts import front, measures
-from comity.problems import Problem, register
-from comity.problems.environments import idle_returns
+from comity.problems import DataProblem, EnvironmentProblem, Problem, register
 from comity.runs import CONFIG, Run
 from comity.threads import limited
 
@@ -28,7 +27,7 @@ _CHECKPOINT_SECONDS = 5.0
 
 
 def run(
-    problem: str | Problem,
+    problem: str | Problem | Mapping[str, Any],
     *,
     out: str | Path | None = None,
     workers: int = 1,
@@ -58,7 +57,7 @@ def resume(path: str | Path, *, workers: int = 1, on_round: OnRound | None = Non
 
 
 def default_name(configuration: Configuration) -> str:
-    problem = configuration.problem.replace(":", "-")
+    problem = configuration.problem_name.replace(":", "-")
     return f"{problem}-{configuration.label}-seed{configuration.seed}"
 
 
@@ -90,8 +89,10 @@ def execute(run: Run, workers: int = 1, on_round: OnRound | None = None) -> Run:
             run.save_models(engine.models(kept=configuration.keep == "best"))
             # rewards are float32: a return of 8.2 must equal the front's 8.2
             tested = {kept: engine.test(kept).round(6) for kept in (True, False)}
+            has_data = isinstance(configuration.get_problem(), DataProblem)
+            abroad = engine.test(configuration.keep == "best", "everyone") if has_data else None
         kept = tested[configuration.keep == "best"]
-        results = summarise(configuration, kept, tested[False], run.history)
+        results = summarise(configuration, kept, tested[False], run.history, abroad)
         run.save_results(results, time.monotonic() - started)
 
     from comity.report import write_report  # drawing is slow to import and comes last
@@ -134,21 +135,23 @@ def _advance(run: Run, loop: Loop, started: float, on_round: OnRound | None) -> 
 
 
 def summarise(
-    configuration: Configuration, kept: Vectors, last: Vectors, history: list[dict[str, Any]]
+    configuration: Configuration,
+    kept: Vectors,
+    last: Vectors,
+    history: list[dict[str, Any]],
+    abroad: Vectors | None = None,
 ) -> dict[str, Any]:
-    """The results of a run, from the objective vectors of its final models."""
+    """The results of a run, from the objective vectors of its final models.
+
+    ``abroad`` are the vectors of the kept models on everyone's test, where clients have data.
+    """
     problem, preferences = configuration.get_problem(), configuration.get_preferences()
     names = [objective.name for objective in problem.objectives]
     target, optimum = problem.target(), problem.optimum(preferences)
-
-    def measured(vectors: Vectors) -> dict[str, float]:
-        return measures(vectors, preferences, problem.reference_point, target, optimum)
-
-    idle = idle_returns(
-        problem, range(configuration.clients), configuration.seed, configuration.test_episodes
-    )
+    clients, episodes = range(configuration.clients), configuration.test_episodes
+    trivial = problem.trivial(clients, configuration.seed, episodes)
     results: dict[str, Any] = {
-        "problem": configuration.problem,
+        "problem": configuration.problem_name,
         "algorithm": configuration.algorithm,
         "seed": configuration.seed,
         "clients": configuration.clients,
@@ -160,15 +163,16 @@ def summarise(
         "guard": configuration.guard,
         "fine_tune": configuration.fine_tune,
         "reference_point": list(problem.reference_point),
-        "episodes": {
-            "validation": configuration.validation_episodes,
-            "test": configuration.test_episodes,
-        },
-        "metrics": measured(kept),
+        **_protocol(configuration, problem),
+        "metrics": problem.measures(kept, preferences),
     }
-    if not np.array_equal(kept, last):
-        results["metrics_last"] = measured(last)
-    results["trivial"] = measured(idle)
+    if not np.array_equal(kept, last, equal_nan=True):
+        results["metrics_last"] = problem.measures(last, preferences)
+    results["trivial"] = problem.trivial_measures(trivial, preferences)
+    if abroad is not None:
+        means = np.nanmean(abroad, axis=0).round(6).tolist()
+        results["metrics"] |= {f"global_{n}": mean for n, mean in zip(names, means, strict=True)}
+        results["metrics"]["trivial_hypervolume"] = results["trivial"]["hypervolume"]
     if optimum is not None and target is not None:
         results["optimum"] = {
             "mean_scalarised": float(optimum.mean()),
@@ -180,21 +184,52 @@ def summarise(
         {
             "client": client,
             "preference": preferences[client].tolist(),
-            "objectives": dict(zip(names, kept[client].tolist(), strict=True)),
-            "scalarised": float(preferences[client] @ kept[client]),
+            "objectives": dict(zip(names, finite(kept[client]), strict=True)),
+            "scalarised": finite([preferences[client] @ kept[client]])[0],
+            **(
+                {}
+                if np.array_equal(kept, last, equal_nan=True)
+                else {"objectives_last": dict(zip(names, finite(last[client]), strict=True))}
+            ),
             **({} if optimum is None else {"optimum": float(optimum[client])}),
         }
         for client in range(configuration.clients)
     ]
-    results["front"] = front(kept).tolist()
+    results["front"] = front(kept[problem.counts(kept)]).tolist()
     results["communication"] = {
         name: sum(entry[name] for entry in history) for name in ("bytes_up", "bytes_down")
     }
-    results["environment_steps"] = {
-        "training": sum(history[-1]["steps"]),
-        "validation": sum(history[-1]["validation_steps"]),
-    }
+    if isinstance(problem, EnvironmentProblem):
+        results["environment_steps"] = {
+            "training": sum(history[-1]["steps"]),
+            "validation": sum(history[-1]["validation_steps"]),
+        }
+    else:
+        results["training_steps"] = sum(history[-1]["steps"])
+        results["skipped_terms"] = sum(history[-1]["skipped"])
     return results
+
+
+def _protocol(configuration: Configuration, problem: Problem) -> dict[str, Any]:
+    """What a reader must know to compare figures, beyond the settings of every run."""
+    if isinstance(problem, DataProblem):
+        shares = problem.shares()
+        parts = ("train", "validation", "test")
+        said: dict[str, Any] = {
+            "partition": configuration.partition,
+            "sizes": configuration.sizes,
+            "samples": {part: [len(getattr(s, part)) for s in shares] for part in parts},
+            "notes": list(problem.samples().notes),
+        }
+        if problem.strict_point is not None:
+            said["strict_reference_point"] = list(problem.strict_point())
+        return said
+    return {
+        "episodes": {
+            "validation": configuration.validation_episodes,
+            "test": configuration.test_episodes,
+        }
+    }
 
 
 def _entry(record: Record) -> dict[str, Any]:
@@ -203,15 +238,14 @@ def _entry(record: Record) -> dict[str, Any]:
     assert report is not None
 
     def plain(values: NDArray[Any] | None) -> Any:
-        if values is None:
-            return None
-        return [[None if not np.isfinite(x) else x for x in row] for row in values.tolist()]
+        return None if values is None else [finite(row) for row in values]
 
     return {
         "round": record.round,
         "clients": list(record.clients),
         "steps": report.steps.tolist(),
         "validation_steps": report.validation_steps.tolist(),
+        "skipped": report.skipped.tolist(),
         "received": plain(report.received),
         "trained": plain(report.trained),
         "kept": plain(report.kept),
@@ -220,8 +254,13 @@ def _entry(record: Record) -> dict[str, Any]:
         "mixing": plain(record.mixing if _drawable(record.mixing) else None),
         "bytes_up": record.bytes_up,
         "bytes_down": record.bytes_down,
-        "events": record.events,
+        "events": [*record.events, *(report.remarks if record.round == 1 else ())],
     }
+
+
+def finite(values: Iterable[float]) -> list[float | None]:
+    """Numbers as JSON has them: what is not one is null."""
+    return [float(value) if np.isfinite(value) else None for value in values]
 
 
 def _drawable(mixing: NDArray[Any] | None) -> bool:
@@ -232,5 +271,7 @@ def _drawable(mixing: NDArray[Any] | None) -> bool:
 def _progress(configuration: Configuration, record: Record) -> str:
     preferences = configuration.get_preferences()[list(record.clients)]
     assert record.report is not None
+    if not np.isfinite(record.report.kept).all():  # nobody has validated anything yet
+        return ""
     best = float((record.report.kept * preferences).sum(axis=1).mean())
     return f"validated {best:.3g}"

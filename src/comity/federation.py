@@ -1,4 +1,4 @@
-"""The round loop: select → deliver → receive → train → send → check → mix → record.
+"""The round loop: select → deliver → receive → (survey → brief) → train → send → mix → record.
 
 It knows no algorithm and no learner. What the server holds between rounds are *server models*
 (rows) and a route that says which client gets which row; `deliver` reads them at the start of the
@@ -8,30 +8,19 @@ next round that a client takes part in.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
-from comity.algorithms import Round
+from comity.algorithms import Round, Survey
 from comity.configuration import Configuration
 from comity.fleet import Fleet, Matrix
 from comity.mixing import Mixing
-from comity.site import Message, Order, Report, Values, initial_fleet
+from comity.site import Engine, Message, Order, Report, Rows, Values, initial_fleet
 from comity.streams import stream
 
 _TARGET = "target."  # target networks that travel are mixed like the networks they belong to
-
-
-class Engine(Protocol):
-    """Where the clients live."""
-
-    def round(self, order: Order) -> tuple[Message, Report]: ...
-    def roll_back(self, clients: tuple[int, ...]) -> None: ...
-    def finish(self, order: Order, extra_rounds: int) -> Report: ...
-    def install(self, order: Order) -> None: ...
-    def state(self) -> Values: ...
-    def load(self, state: Values) -> None: ...
 
 
 @dataclass
@@ -92,7 +81,7 @@ class Federation:
         present = self._select(number, everyone=not self._mixes(number))
         record = Record(number, present, None)
         self._delivered = self._deliver(present, record)
-        return Order(number, present, self._delivered), record
+        return Order(number, present, self._delivered, alone=not self._mixes(number)), record
 
     def last_order(self) -> tuple[Order, Record]:
         """The last delivery to all (left out when the last mixing was replaced by training)."""
@@ -100,7 +89,31 @@ class Federation:
         record = Record(number, self.everyone, None, self.algorithm.clusters())
         delivers = self.configuration.fine_tune != "replace-last" and self.algorithm.communicates
         models = self._deliver(self.everyone, record) if delivers else None
-        return Order(number, self.everyone, models), record
+        return Order(number, self.everyone, models, alone=True), record
+
+    def answer(self, message: Message, record: Record) -> Values:
+        """The brief of the clients of a round, one row each, after what they said in the survey."""
+        present, gradients = record.clients, message.models
+        record.bytes_up += _total(message)
+        good = np.ones(len(present), dtype=bool)
+        if gradients is not None:
+            good &= gradients.finite().reshape(len(present), -1).all(axis=1)
+        for values in message.statistics.values():
+            good &= np.isfinite(values).all(axis=1)
+        for client in np.array(present)[~good].tolist():
+            record.events.append(
+                f"client {client}, round {record.round}: its losses or gradients are not finite; "
+                "left out of the survey"
+            )
+        rows = np.flatnonzero(good)
+        survey = Survey(
+            tuple(present[row] for row in rows),
+            {name: values[rows] for name, values in message.statistics.items()},
+            None if gradients is None else gradients.select(_each(rows, gradients, present)),
+        )
+        brief = self.algorithm.brief(survey)
+        record.bytes_down += 8 * len(present) * sum(values.size for values in brief.values())
+        return {name: np.repeat(values[None], len(present), 0) for name, values in brief.items()}
 
     def take(self, message: Message, record: Record) -> tuple[int, ...]:
         """Check and mix what the clients of a round sent; those named must be rolled back."""
@@ -108,12 +121,11 @@ class Federation:
         self.done = number
         if not (self._mixes(number) and self.algorithm.communicates):
             return ()
-        record.bytes_up = _size(message.models, len(present)) + 8 * len(present) * len(
-            message.statistics
-        )
+        assert message.models is not None
+        record.bytes_up += _total(message)
         start = self._start(present, self._delivered, message)
         self._remember_uploads(message)
-        good = message.models.finite()
+        good = message.models.finite().reshape(len(present), -1).all(axis=1)
         failed = tuple(np.array(present)[~good].tolist())
         for client in failed:
             record.events.append(
@@ -125,18 +137,19 @@ class Federation:
             record.events.append(f"round {number}: nobody sent a usable model; nothing was mixed")
             return failed
         senders = tuple(present[row] for row in rows)
-        sent = message.models.select(rows)
+        sent = message.models.select(_each(rows, message.models, present))
+        start = start.select(np.repeat(rows, len(sent) // len(rows)))
         mixings = self.algorithm.mix(
             Round(
                 number=number,
                 present=senders,
                 everyone=self.everyone,
                 sent=sent.group(*self._template),
-                start=start.select(rows),
+                start=start.group(*self._template),
                 sizes=message.statistics["size"][rows],
             )
         )
-        self._take(sent, mixings, len(rows))
+        self._take(sent, start, mixings)
         record.clusters = self.algorithm.clusters()
         record.mixing = self._who_from_whom(mixings, senders)
         return failed
@@ -156,14 +169,15 @@ class Federation:
         """The server models of some clients, one row each; None as long as nothing was mixed."""
         if self._rows is None or not self.algorithm.communicates:
             return None
-        record.bytes_down = _size(self._rows, len(clients))
+        record.bytes_down += _size(self._rows, len(clients))
         return self._rows.select([self._route[client] for client in clients])
 
     def _start(self, present: Sequence[int], delivered: Fleet | None, message: Message) -> Fleet:
         """What each client started from: what it was sent, or what it last sent if it declined."""
+        assert message.models is not None
         if delivered is None:
-            return self._initial(tuple(self._template), present)
-        start = delivered.group(*self._template)
+            return self._initial(tuple(message.models), present)
+        start = delivered
         declined = np.flatnonzero(message.statistics.get("declined", np.zeros(len(present))))
         if len(declined) and self._uploads is not None:
             start = start.clone()
@@ -182,6 +196,7 @@ class Federation:
     def _remember_uploads(self, message: Message) -> None:
         if not (self.configuration.guard and self.algorithm.personal):
             return
+        assert message.models is not None
         models = message.models.group(*self._template)
         if self._uploads is None:
             self._uploads = self.initial.clone()
@@ -192,14 +207,20 @@ class Federation:
     def _places(self, clients: Sequence[int]) -> list[int]:
         return [self.everyone.index(client) for client in clients]
 
-    def _take(self, sent: Fleet, mixings: Mapping[str, Mixing], givers: int) -> None:
+    def _take(self, sent: Fleet, start: Fleet, mixings: Mapping[str, Mixing]) -> None:
         """Mix, and keep the server models of clients that the new route does not name."""
         for mixing in mixings.values():
-            mixing.check(givers)
+            mixing.check(len(sent))
         tensors = {}
         for name in sent:
             mixing = _of(mixings, name)
-            tensors[name] = Fleet({name: sent[name]}).mix(mixing.weights)[name]
+            if mixing.base is None:
+                tensors[name] = Fleet({name: sent[name]}).mix(mixing.weights)[name]
+            else:
+                moved = Fleet({name: sent[name] - start[name]}).mix(mixing.weights)[name]
+                # companions start where the model that they belong to is
+                base = mixing.base[name] if name in mixing.base.tensors else start[name][:1]
+                tensors[name] = base + moved
         route = dict(next(iter(mixings.values())).route)
         fresh = Fleet(tensors)
         waiting = [client for client in self.everyone if client not in route]
@@ -220,7 +241,8 @@ class Federation:
             total = sum(_of(mixings, name).weights[row] * size for name, size in sizes.items())
             (place,) = self._places([client])
             matrix[place, :] = 0.0
-            matrix[place, self._places(senders)] = total / sum(sizes.values())
+            shares = total.reshape(len(senders), -1).sum(axis=1)
+            matrix[place, self._places(senders)] = shares / max(shares.sum(), 1e-300)
         return matrix
 
     # -- persistence -----------------------------------------------------------------------
@@ -269,7 +291,10 @@ class Loop:
             asked = [federation.order() for federation in self.federations]
             failed: tuple[int, ...] = ()
             for places in _alike([order for order, _ in asked]):
-                message, report = self.engine.round(_joined([asked[i][0] for i in places]))
+                order = _joined([asked[i][0] for i in places])
+                if self.federations[0].algorithm.surveys and not order.alone:
+                    order = self._briefed(order, places, asked)
+                message, report = self.engine.round(order)
                 at = 0
                 for i in places:
                     record = asked[i][1]
@@ -280,6 +305,19 @@ class Loop:
             if failed:
                 self.engine.roll_back(tuple(sorted(failed)))
             yield [record for _, record in asked]
+
+    def _briefed(
+        self, order: Order, places: Sequence[int], asked: Sequence[tuple[Order, Record]]
+    ) -> Order:
+        """The first exchange of a round: what clients say, and what their servers answer."""
+        message, at, briefs = self.engine.survey(order), 0, []
+        for i in places:
+            record = asked[i][1]
+            rows = slice(at, at + len(record.clients))
+            briefs.append(self.federations[i].answer(message.part(rows), record))
+            at = rows.stop
+        brief = {k: np.concatenate([brief[k] for brief in briefs]) for k in briefs[0]}
+        return replace(order, brief=brief)
 
     def finish(self) -> list[Record]:
         """The last delivery to all, and fine-tuning after it."""
@@ -329,7 +367,8 @@ def _joined(orders: Sequence[Order]) -> Order:
         return orders[0]
     models = [order.models for order in orders if order.models is not None]
     clients = tuple(client for order in orders for client in order.clients)
-    return Order(orders[0].round, clients, Fleet.cat(models) if models else None)
+    joined = Fleet.cat(models) if models else None
+    return Order(orders[0].round, clients, joined, alone=orders[0].alone)
 
 
 def _of(mixings: Mapping[str, Mixing], name: str) -> Mixing:
@@ -338,10 +377,22 @@ def _of(mixings: Mapping[str, Mixing], name: str) -> Mixing:
     return mixings[name if name in mixings else "*"]
 
 
+def _each(rows: Rows, models: Fleet, clients: Sequence[int]) -> Rows:
+    """The rows of a fleet that belong to some of the clients, which have several each or one."""
+    each = len(models) // len(clients)
+    return (rows[:, None] * each + np.arange(each)).ravel()
+
+
+def _total(message: Message) -> int:
+    """Bytes of everything in a message."""
+    models = 0 if message.models is None else _size(message.models, len(message.models))
+    return models + sum(values.nbytes for values in message.statistics.values())
+
+
 def _size(models: Fleet, clients: int) -> int:
     """Bytes of some clients' models."""
     each = sum(t[0].numel() * t.element_size() for t in models.tensors.values())
     return each * clients
 
 
-__all__ = ["Engine", "Federation", "Loop", "Record"]
+__all__ = ["Federation", "Loop", "Record"]

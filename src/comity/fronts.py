@@ -37,11 +37,15 @@ def front(vectors: Vectors) -> Vectors:
     Rounded to 1e-6 first: returns are sums of float32 rewards, and 8.2 must equal 8.2.
     """
     points = np.unique(np.round(np.atleast_2d(vectors), 6), axis=0)
+    if not len(points):
+        return np.asarray(points)
     return np.asarray(points[moocore.is_nondominated(points, maximise=True)])
 
 
 def hypervolume(vectors: Vectors, reference: Sequence[float]) -> float:
     """Volume between the reference point and the front; points not above it count nothing."""
+    if not len(vectors):
+        return 0.0
     return float(moocore.hypervolume(front(vectors), ref=np.asarray(reference), maximise=True))
 
 
@@ -54,7 +58,12 @@ def sparsity(vectors: Vectors) -> float:
 
 
 def igd(vectors: Vectors, target: Vectors) -> float:
-    """Inverted generational distance: mean distance from a target point to the nearest of ours."""
+    """Inverted generational distance: mean distance from a target point to the nearest of ours.
+
+    Not a number where there is nothing to measure from, or to.
+    """
+    if not len(vectors) or not len(target):
+        return float("nan")
     return float(moocore.igd(front(vectors), ref=np.asarray(target), maximise=True))
 
 
@@ -64,8 +73,10 @@ def cardinality(vectors: Vectors) -> int:
 
 
 def expected_utility(vectors: Vectors, weights: Vectors | None = None) -> float:
-    """Mean over evenly spread preferences of the best scalarised value in the set."""
+    """Mean over evenly spread preferences of the best scalarised value in the set; 0 of none."""
     points = front(vectors)
+    if not len(points):
+        return 0.0
     if weights is None:
         weights = equidistant(UTILITY_WEIGHTS, points.shape[1])
     return float((weights @ points.T).max(axis=1).mean())

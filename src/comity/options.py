@@ -1,11 +1,38 @@
-"""What the options of the command line say, as values. Heavy imports happen inside."""
+"""The options that commands share, and what they say as values. Heavy imports happen inside."""
 
 from __future__ import annotations
 
 import os
-from typing import Any
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
 
 from comity.errors import UserError
+
+Clients = Annotated[int | None, typer.Option(help="How many clients.")]
+Rounds = Annotated[int | None, typer.Option(help="How many rounds.")]
+Keep = Annotated[str | None, typer.Option(help="best or last.")]
+Participation = Annotated[
+    float | None, typer.Option(help="Share of clients that take part in a round.")
+]
+Partition = Annotated[
+    str | None, typer.Option(help="How data are dealt out: iid, dirichlet:0.3 or natural.")
+]
+Sizes = Annotated[
+    str | None, typer.Option(help="How much data clients have: equal, dirichlet:2 or 3,2,1.")
+]
+Guard = Annotated[
+    bool | None, typer.Option(help="Clients decline mixed models that serve them worse.")
+]
+Set = Annotated[
+    list[str] | None,
+    typer.Option("--set", help="Any setting: --set fedpref.top_r=0.4 --set dqn.local_steps=500."),
+]
+Out = Annotated[Path | None, typer.Option(help="Directory to write; must not exist yet.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
+Workers = Annotated[int | None, typer.Option(help="Processes to use; results do not depend on it.")]
+Seeds = Annotated[str, typer.Option(help="How many seeds (5), or which ones (11,17,29).")]
 
 
 def given(**options: Any) -> dict[str, Any]:

@@ -1,8 +1,8 @@
 """Preferences: each client's weights over the objectives, on the simplex.
 
 A specification is one short string, the same on the command line, in TOML and in Python:
-``dirichlet``, ``dirichlet:0.5``, ``equidistant``, ``gaussian``, ``shared:5,5,5,5`` or the path of a
-CSV file with one row a client and one column an objective.
+``dirichlet``, ``dirichlet:0.5``, ``equidistant``, ``gaussian``, ``same:0.3,0.7``,
+``shared:5,5,5,5`` or the path of a CSV file with one row a client and one column an objective.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ KINDS = {
     "dirichlet": "Dirichlet(alpha) draws, alpha = 1 unless given: dirichlet:0.5",
     "equidistant": "evenly spread points of least Riesz energy, the same for every seed",
     "gaussian": "absolute values of a standard normal draw, divided by their sum",
+    "same": "the same weights for everybody: same:0.3,0.7",
     "shared": "a few distinct preferences, each held by several clients: shared:5,5,5,5",
     "FILE.csv": "your own: one row a client, one column an objective, rows sum to one",
 }
@@ -47,6 +48,12 @@ def preferences(
         return np.asarray(draws / draws.sum(axis=1, keepdims=True))
     if kind == "equidistant" and not argument:
         return equidistant(clients, objectives)
+    if kind == "same":
+        try:
+            weights = [float(part) for part in argument.split(",")]
+        except ValueError:
+            weights = []
+        return checked([weights] * clients, clients, objectives, where=f"preferences: '{spec}'")
     if kind == "shared":
         counts = _counts(argument, spec, clients)
         distinct = generator.dirichlet([1.0] * objectives, size=len(counts))
@@ -55,7 +62,7 @@ def preferences(
         return read_csv(Path(spec), clients, objectives)
     raise UserError(
         f"preferences: '{spec}' is not one of dirichlet[:ALPHA], equidistant, gaussian, "
-        "shared:N,N,… or a file name ending in .csv."
+        "same:W,W,…, shared:N,N,… or a file name ending in .csv."
     )
 
 

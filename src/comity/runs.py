@@ -134,9 +134,22 @@ class Run(Directory):
     @property
     def front(self) -> NDArray[np.float64]:
         """The non-dominated objective vectors of the clients' models."""
-        names = [o.name for o in self.configuration.get_problem().objectives]
-        rows = [[row["objectives"][n] for n in names] for row in self.results["per_client"]]
-        return front(np.array(rows))
+        return front(self.vectors[self.configuration.get_problem().counts(self.vectors)])
+
+    @property
+    def vectors(self) -> NDArray[np.float64]:
+        """The objective vectors of the clients' models, one row a client."""
+        return self._vectors("objectives")
+
+    @property
+    def vectors_last(self) -> NDArray[np.float64]:
+        """The same of the models of the last round."""
+        return self._vectors("objectives_last")
+
+    def _vectors(self, field: str) -> NDArray[np.float64]:
+        rows = [row.get(field, row["objectives"]) for row in self.results["per_client"]]
+        # None, where a score is undefined, becomes nan
+        return np.array([list(row.values()) for row in rows], dtype=np.float64)
 
     def model(self, client: int) -> nn.Module:
         """A client's model as a plain module."""
@@ -172,7 +185,7 @@ class Run(Directory):
 def about(configuration: Configuration) -> dict[str, Any]:
     """What the header of a model's file says of its origin."""
     return {
-        "problem": configuration.problem,
+        "problem": configuration.problem_name,
         "algorithm": configuration.algorithm,
         "settings": configuration.algorithm_settings,
         "version": __version__,

@@ -8,8 +8,9 @@ federation never reads it.)
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -17,7 +18,8 @@ from numpy.typing import NDArray
 
 from comity.configuration import Configuration
 from comity.fleet import Fleet
-from comity.learners import LEARNERS, Learner
+from comity.learners import LEARNERS, Learner, Task
+from comity.local import Phase
 from comity.streams import torch_seeded
 
 Values = dict[str, NDArray[Any]]
@@ -33,22 +35,49 @@ class Order:
     clients: tuple[int, ...]
     models: Fleet | None
     """One row a client of ``clients``; None before anything was mixed."""
+    brief: Values = field(default_factory=dict)
+    """The server's answer to a survey, one row a client of ``clients``."""
+    alone: bool = False
+    """Nothing is mixed afterwards: clients train for themselves, on their own objective."""
 
 
 @dataclass(frozen=True)
 class Message:
-    """What leaves the clients of a site in a round."""
+    """What leaves the clients of a site in a round, or in the survey before it.
+
+    ``models`` has one row a client, or one an objective of each client; in a survey its rows are
+    gradients, and there may be none.
+    """
 
     clients: tuple[int, ...]
-    models: Fleet
+    models: Fleet | None
     statistics: dict[str, NDArray[np.float64]]
-    """``size``: how much data a client has; ``declined``: 1 where it kept its own model."""
+    """``size``: how much data a client has; ``declined``: 1 where it kept its own model; in a
+    survey ``losses`` and ``preferences``, where the algorithm declares that it asks for them."""
 
     def part(self, rows: slice) -> Message:
         """What some of the clients sent."""
-        models = Fleet({name: tensor[rows] for name, tensor in self.models.tensors.items()})
+        models = None
+        if self.models is not None:
+            each = len(self.models) // len(self.clients)
+            inside = slice(rows.start * each, rows.stop * each)
+            models = Fleet({name: tensor[inside] for name, tensor in self.models.tensors.items()})
         statistics = {name: values[rows] for name, values in self.statistics.items()}
         return Message(self.clients[rows], models, statistics)
+
+    @staticmethod
+    def joined(messages: Sequence[Message]) -> Message:
+        """What several sites sent, as one."""
+        first = messages[0]
+        models = [message.models for message in messages if message.models is not None]
+        return Message(
+            tuple(client for message in messages for client in message.clients),
+            Fleet.cat(models) if models else None,
+            {
+                name: np.concatenate([message.statistics[name] for message in messages])
+                for name in first.statistics
+            },
+        )
 
 
 @dataclass(frozen=True)
@@ -61,6 +90,9 @@ class Report:
     declined: NDArray[np.bool_]
     steps: Rows
     validation_steps: Rows
+    skipped: Rows
+    """Loss terms that a client had to leave out so far, being undefined on a batch."""
+    remarks: tuple[str, ...] = ()
 
     def part(self, rows: slice) -> Report:
         """What happened to some of the clients."""
@@ -71,7 +103,21 @@ class Report:
             declined=self.declined[rows],
             steps=self.steps[rows],
             validation_steps=self.validation_steps[rows],
+            skipped=self.skipped[rows],
+            remarks=self.remarks,
         )
+
+
+class Engine(Protocol):
+    """Where the clients live: sites, and whatever is between them and the server."""
+
+    def survey(self, order: Order) -> Message: ...
+    def round(self, order: Order) -> tuple[Message, Report]: ...
+    def roll_back(self, clients: tuple[int, ...]) -> None: ...
+    def finish(self, order: Order, extra_rounds: int) -> Report: ...
+    def install(self, order: Order) -> None: ...
+    def state(self) -> Values: ...
+    def load(self, state: Values) -> None: ...
 
 
 def initial_fleet(configuration: Configuration, clients: int) -> Fleet:
@@ -86,6 +132,8 @@ class Site:
     def __init__(self, configuration: Configuration, clients: tuple[int, ...]) -> None:
         self.configuration, self.clients = configuration, clients
         self._algorithm = configuration.get_algorithm()
+        self._phase = self._algorithm.phase()
+        self._surveyed: tuple[Vectors | None, NDArray[np.bool_]] | None = None
         problem = configuration.get_problem()
         self._preferences = configuration.get_preferences()[list(clients)]
         self._models = initial_fleet(configuration, len(clients))
@@ -116,13 +164,30 @@ class Site:
 
     # -- one round -------------------------------------------------------------------------
 
-    def round(self, order: Order) -> tuple[Message, Report]:
-        """Receive, train, send."""
+    def survey(self, order: Order) -> Message:
+        """Receive, and say what the server asks of the received models before training."""
         rows = self._rows(order.clients)
-        received, declined = self._receive(rows, order.models, guarded=self._algorithm.personal)
+        guarded = self._algorithm.personal
+        self._surveyed = self._receive(rows, order.models, guarded=guarded)
+        asked = self._algorithm.surveys
+        values, gradients = self._learner.survey(self._models, rows, asked, order.round)
+        return Message(order.clients, gradients, values)
+
+    def round(self, order: Order) -> tuple[Message, Report]:
+        """Receive, unless a survey did; train, send."""
+        rows = self._rows(order.clients)
+        guarded = self._algorithm.personal
+        received, declined = self._surveyed or self._receive(rows, order.models, guarded=guarded)
+        self._surveyed = None
         self._rounds[rows] += 1
-        trained = self._train(rows, order.round, self._rounds[rows] * self._local_steps)
-        return self._message(order.clients, declined), self._report(
+        goal = self._rounds[rows] * self._local_steps
+        copies = None
+        if self._algorithm.apart and not order.alone:
+            copies = self._learner.train_apart(self._models, rows, self._task(rows, order, goal))
+            trained = None
+        else:
+            trained = self._train(rows, order, goal)
+        return self._message(order.clients, declined, copies), self._report(
             rows, received, trained, declined
         )
 
@@ -141,7 +206,7 @@ class Site:
         trained = None
         if extra_rounds:
             goal = (self._rounds[rows] + extra_rounds) * self._local_steps
-            trained = self._train(rows, order.round, goal)
+            trained = self._train(rows, order, goal)
         return self._report(rows, received, trained, declined)
 
     def _receive(
@@ -165,11 +230,13 @@ class Site:
         self._start.put(rows, self._models.select(rows))
         return value, declined
 
-    def _train(self, rows: Rows, round: int, allowance: Rows) -> Vectors:
+    def _task(self, rows: Rows, order: Order, allowance: Rows) -> Task:
         spent = self._validation_steps[rows] if self._validation_counts else 0
-        self._learner.train(
-            self._models, rows, self._algorithm.phase(), self._start, round, allowance - spent
-        )
+        phase = Phase(penalty=self._phase.penalty) if order.alone else self._phase
+        return Task(order.round, phase, self._start, allowance - spent, order.brief)
+
+    def _train(self, rows: Rows, order: Order, allowance: Rows) -> Vectors:
+        self._learner.train(self._models, rows, self._task(rows, order, allowance))
         value = self._validate(rows)
         self._own_value[rows] = value
         return value
@@ -188,13 +255,15 @@ class Site:
         self._kept_value[rows[places]] = value[places]
         return value
 
-    def _message(self, clients: tuple[int, ...], declined: NDArray[np.bool_]) -> Message:
+    def _message(
+        self, clients: tuple[int, ...], declined: NDArray[np.bool_], copies: Fleet | None
+    ) -> Message:
         rows = self._rows(clients)
-        models = self._models.select(rows)
+        models = self._models.select(rows) if copies is None else copies
         companions = self._learner.companions()
         if companions is not None:
             models = Fleet({**models.tensors, **companions.select(rows).tensors})
-        statistics = {"size": np.ones(len(rows))}
+        statistics = {"size": self._learner.sizes[rows]}
         if self.configuration.guard:
             statistics["declined"] = declined.astype(np.float64)
         return Message(clients, models, statistics)
@@ -213,6 +282,8 @@ class Site:
             declined=declined,
             steps=self._learner.steps[rows].copy(),
             validation_steps=self._validation_steps[rows].copy(),
+            skipped=self._learner.skipped[rows].copy(),
+            remarks=self._learner.remarks,
         )
 
     def _rows(self, clients: tuple[int, ...]) -> Rows:
@@ -224,11 +295,11 @@ class Site:
         """The models that the clients hold: their best validated ones, or their last."""
         return self._kept if kept else self._models
 
-    def test(self, kept: bool) -> Vectors:
-        """Judge final models on test episodes, which nothing has seen before."""
+    def test(self, kept: bool, purpose: str = "test") -> Vectors:
+        """Judge final models on test episodes or samples, which nothing has seen before."""
         rows = np.arange(len(self.clients))
         episodes = self.configuration.test_episodes
-        return self._learner.judge(self.models(kept), rows, "test", episodes)[0]
+        return self._learner.judge(self.models(kept), rows, purpose, episodes)[0]
 
     # -- persistence -----------------------------------------------------------------------
 

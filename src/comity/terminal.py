@@ -96,7 +96,7 @@ def show_comparison(comparison: Comparison, as_json: bool) -> None:
     from comity.report.tables import comparison_tables
 
     print_tables(
-        *comparison_tables(comparison.results),
+        *comparison_tables(comparison.results, comparison.runs),
         footer=f"Report: {comparison.path / 'report.html'}",
     )
 

@@ -12,10 +12,11 @@ from comity.engines.embedded import Embedded
 from comity.execution import execute, resume
 from comity.federation import Federation, Loop
 from comity.fleet import Fleet
-from comity.learners.dqn import DQN
+from comity.learners import LEARNERS
+from comity.problems import EnvironmentProblem
 from comity.problems import find as find_problem
 from comity.runs import Run
-from comity.site import Site
+from comity.site import Message, Site
 from tests.tiny import tiny
 
 
@@ -36,7 +37,7 @@ def test_1_same_configuration_same_bits(case, tmp_path):
     first = outcome(tmp_path / "a", configuration)
     assert outcome(tmp_path / "b", configuration) == first
     other = outcome(tmp_path / "c", tiny(**case, seed=2))
-    assert other["history.jsonl"] != first["history.jsonl"]
+    assert all(other[file] != first[file] for file in first if file.startswith("models"))
 
 
 def test_1_whatever_the_number_of_workers(tmp_path):
@@ -79,22 +80,33 @@ def test_5_stop_anywhere(case, tmp_path, after):
 def test_6_private_stays_private(case, monkeypatch, tmp_path):
     """Every message holds the declared tensors and statistics and nothing else.
 
-    Two federations that differ in one client's preference send, in the first round before
-    anybody has learned, messages that are equal bit for bit.
+    Two federations that differ in one client's preference send, in the first round, messages
+    that are equal bit for bit: from everybody as long as nobody has learned (with data, in the
+    survey before training), and from all other clients in any case.
     """
-    seen: list[list] = []
-    original = Site.round
+    seen: list[list[Message]] = []
+    asked: list[list[Message]] = []
+    training, surveying = Site.round, Site.survey
 
     def listening(self, order):
-        message, report = original(self, order)
-        seen[-1].append(replace(message, models=message.models.clone()))
+        message, report = training(self, order)
+        seen[-1].append(copied(message))
         return message, report
 
+    def overhearing(self, order):
+        message = surveying(self, order)
+        asked[-1].append(copied(message))
+        return message
+
     monkeypatch.setattr(Site, "round", listening)
+    monkeypatch.setattr(Site, "survey", overhearing)
     weights = [[0.3, 0.7], [0.6, 0.4], [0.9, 0.1], [0.2, 0.8]]
-    late = {find_problem(case["problem"]).learner: {"learning_starts": 60}}
+    problem, algorithm = find_problem(case["problem"]), find(case["algorithm"])
+    acting = isinstance(problem, EnvironmentProblem)
+    late = {problem.learner: {"learning_starts": 60}} if acting else {}
     for first in ([0.3, 0.7], [0.8, 0.2]):
         seen.append([])
+        asked.append([])
         configuration = tiny(**case, preferences=[first, *weights[1:]], **late)
         with Embedded(configuration) as engine:
             list(Loop(engine, Federation(configuration)).rounds())
@@ -102,16 +114,42 @@ def test_6_private_stays_private(case, monkeypatch, tmp_path):
     for message in seen[0]:
         assert set(message.models) == declared
         assert set(message.statistics) <= {"size", "declined"}
-        for values in message.statistics.values():
-            assert np.isin(values, (0.0, 1.0)).all()
+        for name, values in message.statistics.items():
+            sizes = (
+                [1.0] if acting else [len(s.train) for s in configuration.get_problem().shares()]
+            )
+            assert np.isin(values, sizes if name == "size" else (0.0, 1.0)).all()
             assert values.shape == (len(message.clients),)
+    others = slice(0, 2) if acting else slice(1, 2)
+    told = "preferences" in algorithm.surveys  # then what everybody trains on depends on them
     for one, other in zip(seen[0][:2], seen[1][:2], strict=True):
-        assert all((one.models[k] == other.models[k]).all() for k in declared)
-        assert all((one.statistics[k] == other.statistics[k]).all() for k in one.statistics)
+        assert one.statistics.keys() == other.statistics.keys()
+        if not told:
+            assert_equal(one.part(others), other.part(others))
+    assert bool(asked[0]) == bool(algorithm.surveys)
+    for one, other in zip(asked[0][:2], asked[1][:2], strict=True):
+        assert set(one.statistics) == set(algorithm.surveys) - {"gradients"}
+        assert (one.models is None) == ("gradients" not in algorithm.surveys)
+        for message in (one, other):
+            message.statistics.pop("preferences", None)
+        assert_equal(one, other)
 
 
-def test_7_absent_clients_keep_their_state(name):
-    configuration = tiny(algorithm=name, participation=0.5, chunk=4)
+def copied(message: Message) -> Message:
+    models = None if message.models is None else message.models.clone()
+    return replace(message, models=models, statistics=dict(message.statistics))
+
+
+def assert_equal(one: Message, other: Message) -> None:
+    for name, values in one.statistics.items():
+        np.testing.assert_array_equal(values, other.statistics[name])
+    if one.models is not None:
+        for name in one.models:
+            assert (one.models[name] == other.models[name]).all()
+
+
+def test_7_absent_clients_keep_their_state(plain):
+    configuration = tiny(**plain, participation=0.5, chunk=4)
     with Embedded(configuration) as engine:
         federation = Federation(configuration)
         seen = set()
@@ -122,7 +160,8 @@ def test_7_absent_clients_keep_their_state(name):
             seen |= set(record.clients)
             absent = [c for c in federation.everyone if c not in record.clients]
             now = engine.state()
-            for key in ("0/models/0.weight", "0/learner/steps", "0/learner/environment.at"):
+            watched = {"0/models/0.weight", "0/learner/steps", "0/learner/environment.at"}
+            for key in watched & set(now):
                 np.testing.assert_array_equal(now[key][absent], state[key][absent])
             assert (now["0/learner/steps"] > state["0/learner/steps"]).sum() == 2
             state = {k: v.copy() for k, v in now.items()}
@@ -130,16 +169,24 @@ def test_7_absent_clients_keep_their_state(name):
         assert len(seen) > 2, "the selection must change from round to round"
 
 
-def test_8_a_client_that_is_no_longer_finite_is_named_and_left_out(name, monkeypatch):
-    original = DQN.train
+def test_8_a_client_that_is_no_longer_finite_is_named_and_left_out(plain, monkeypatch):
+    name, learner = plain["algorithm"], LEARNERS[find_problem(plain["problem"]).learner][0]
+    original, apart = learner.train, learner.train_apart
 
-    def poisoned(self, fleet, rows, phase, start, round, goal):
-        original(self, fleet, rows, phase, start, round, goal)
-        if round == 2:
+    def poisoned(self, fleet, rows, task):
+        original(self, fleet, rows, task)
+        if task.round == 2:
             fleet["0.weight"][1, 0, 0] = float("nan")
 
-    monkeypatch.setattr(DQN, "train", poisoned)
-    configuration = tiny(algorithm=name, chunk=4)
+    def poisoned_apart(self, fleet, rows, task):
+        copies = apart(self, fleet, rows, task)
+        if task.round == 2:
+            copies["0.weight"][3, 0, 0] = float("nan")  # client 1, its second objective
+        return copies
+
+    monkeypatch.setattr(learner, "train", poisoned)
+    monkeypatch.setattr(learner, "train_apart", poisoned_apart)
+    configuration = tiny(**plain, chunk=4)
     with Embedded(configuration) as engine:
         loop = Loop(engine, Federation(configuration))
         records = [record for (record,) in loop.rounds()]
@@ -158,18 +205,22 @@ def test_8_a_client_that_is_no_longer_finite_is_named_and_left_out(name, monkeyp
         assert (mixing[~np.isnan(mixing).any(axis=1)][:, 1] == 0).all()
 
 
-def test_9_test_episodes_are_used_once_at_the_end(name, monkeypatch, tmp_path):
+def test_9_the_test_is_used_once_at_the_end(plain, monkeypatch, tmp_path):
     purposes: list[str] = []
-    original = DQN.judge
+    learner = LEARNERS[find_problem(plain["problem"]).learner][0]
+    original = learner.judge
 
     def watching(self, fleet, rows, purpose, episodes):
         purposes.append(purpose)
         return original(self, fleet, rows, purpose, episodes)
 
-    monkeypatch.setattr(DQN, "judge", watching)
-    execute(Run.create(tmp_path / "run", tiny(algorithm=name, chunk=4)))
+    monkeypatch.setattr(learner, "judge", watching)
+    execute(Run.create(tmp_path / "run", tiny(**plain, chunk=4)))
     assert purposes.count("test") == 2, "once for the kept models, once for the last ones"
-    assert purposes[-2:] == ["test", "test"]
+    acting = isinstance(find_problem(plain["problem"]), EnvironmentProblem)
+    end = ["test", "test"] if acting else ["test", "test", "everyone"]
+    assert purposes[-len(end) :] == end
+    assert set(purposes[: -len(end)]) == {"validation"}
 
 
 def test_9_trivial_and_optimum_stand_beside_every_figure(name, tmp_path):

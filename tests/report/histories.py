@@ -22,6 +22,7 @@ def entry(round: int, kept: Any, clients: Sequence[int] | None = None, **others:
         "clients": present,
         "steps": [100 * round] * len(present),
         "validation_steps": [10 * round] * len(present),
+        "skipped": [0] * len(present),
         "received": None,
         "trained": None,
         "kept": rows,

@@ -171,6 +171,25 @@ def test_printed_values_stand_beside_ours() -> None:
     assert rows_of(table) == [["dirichlet", "fedavg", "3 ± 0.3", "1 ± 0.1", "2 ± 0.2", "−60", "–"]]
 
 
+def test_a_reproduction_with_data_says_how_much_was_left_out() -> None:
+    row = {
+        "algorithm": "fedpref",
+        "preferences": "same",
+        "printed": {"mean": 0.696, "std": None},
+        "paper_protocol": {"mean": 0.811, "std": None},
+        "our_defaults": {"mean": 0.829, "std": None},
+        "trivial": 0.76,
+        "optimum": None,
+        "dropped": {"paper_protocol": 0.1, "our_defaults": 0.2},
+        "strict_hypervolume": 0.0605,
+    }
+    head = {"table": "thesis-5.2", "measure": "hypervolume", "problem": "adult-gender-eo"}
+    table = reproduction_table({**head, "rows": [row]})
+    wanted = ["fedpref", "0.696", "0.811", "0.829", "0.76", "0.1", "0.2", "0.0605"]
+    assert rows_of(table) == [wanted]
+    assert "trivially fair" in str(table.caption)
+
+
 @pytest.mark.parametrize(
     ("value", "text"),
     [

@@ -13,6 +13,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from comity.configuration import Configuration
 from comity.errors import UserError
@@ -60,15 +61,10 @@ class Embedded:
     def round(self, order: Order) -> tuple[Message, Report]:
         replies = self._ask("round", self._shares(order))
         messages, reports = zip(*replies, strict=True)
-        message = Message(
-            order.clients,
-            Fleet.cat([message.models for message in messages]),
-            {
-                name: np.concatenate([message.statistics[name] for message in messages])
-                for name in messages[0].statistics
-            },
-        )
-        return message, _together(reports)
+        return Message.joined(messages), _together(reports)
+
+    def survey(self, order: Order) -> Message:
+        return Message.joined(self._ask("survey", self._shares(order)))
 
     def install(self, order: Order) -> None:
         self._ask("install", self._shares(order))
@@ -81,9 +77,12 @@ class Embedded:
         parts = {n: (*part, extra_rounds) for n, part in self._shares(order).items()}
         return _together(self._ask("finish", parts))
 
-    def test(self, kept: bool) -> np.ndarray[Any, np.dtype[np.float64]]:
-        """Objective vectors of the final models of all clients, on test episodes."""
-        return np.concatenate(self._ask("test", self._everywhere(kept)))
+    def test(self, kept: bool, purpose: str = "test") -> NDArray[np.float64]:
+        """Objective vectors of the final models of all clients on their tests.
+
+        With data, ``purpose="everyone"`` judges each model on the test samples of all clients.
+        """
+        return np.concatenate(self._ask("test", self._everywhere(kept, purpose)))
 
     def models(self, kept: bool) -> Fleet:
         """The models of all clients."""
@@ -116,7 +115,8 @@ class Embedded:
             if places:
                 models = None if order.models is None else order.models.select(places)
                 clients = tuple(order.clients[i] for i in places)
-                parts[number] = (Order(order.round, clients, models),)
+                brief = {name: values[places] for name, values in order.brief.items()}
+                parts[number] = (Order(order.round, clients, models, brief, order.alone),)
         return parts
 
     def _ask(self, name: str, parts: dict[int, tuple[Any, ...]]) -> list[Any]:
@@ -159,7 +159,7 @@ class _Process:
             self._process.start()
         except (pickle.PicklingError, AttributeError, TypeError) as error:
             raise UserError(
-                f"problem {configuration.problem}: its parts cannot be sent to another process "
+                f"problem {configuration.problem_name}: its parts cannot be sent to a process "
                 f"({error}). Use named functions of a module, or workers = 1."
             ) from None
         other.close()
@@ -214,4 +214,6 @@ def _together(reports: tuple[Report, ...] | list[Report]) -> Report:
         values = [getattr(report, name) for report in reports]
         return None if values[0] is None else np.concatenate(values)
 
-    return Report(**{name: joined(name) for name in Report.__dataclass_fields__})
+    vectors = [name for name in Report.__dataclass_fields__ if name != "remarks"]
+    remarks = dict.fromkeys(remark for report in reports for remark in report.remarks)
+    return Report(**{name: joined(name) for name in vectors}, remarks=tuple(remarks))

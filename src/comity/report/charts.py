@@ -13,9 +13,11 @@ from matplotlib.colors import to_hex
 from comity.problems import Problem
 from comity.report.curves import KINDS, MEANINGS, Floats, curves, objectives_of, preferences_of
 from comity.report.figures.learning import Lesson, Runs, has_regret, learn
-from comity.report.figures.rewards import STEPS, window
-from comity.report.figures.style import FAINT, PALETTE, WEIGHTS, title_of
+from comity.report.figures.marks import CONSTANT, marks_of, view
+from comity.report.figures.rewards import window
+from comity.report.figures.style import FAINT, GREY, PALETTE, WEIGHTS, title_of
 from comity.report.measures import number, target_label
+from comity.report.words import words_of
 from comity.runs import Run
 
 Chart = dict[str, Any]
@@ -35,6 +37,8 @@ class _Place:
     weight: float
     """Their mean weight on the first objective."""
     words: str
+    counts: bool
+    """Whether it counts for the front."""
 
 
 def front_chart(run: Run) -> Chart:
@@ -42,11 +46,47 @@ def front_chart(run: Run) -> Chart:
     problem = run.configuration.get_problem()
     layout, pairs = pair_axes(problem)
     data: list[Chart] = []
-    places = _places(run, problem)
+    places, marks = _places(run, problem), marks_of(run.results, problem)
     for count, (pair, axes) in enumerate(pairs.items()):
         data += target_traces(problem, pair, axes, count == 0)
         data.append(_clients(places, pair, axes, problem, count == 0))
+        if marks.trivial is not None:
+            data.append(_trivial(marks.trivial, pair, axes, count == 0))
+    if marks.strict is not None:
+        layout["shapes"] = _lines(marks.strict, pairs)
+        vectors = np.array([place.vector for place in places]).reshape(-1, len(marks.strict))
+        edges = np.column_stack(view(vectors, problem.target(), marks)).tolist()
+        for (x, y), axes in pairs.items():  # or the lines would stretch the axes
+            layout[f"xaxis{axes['xaxis'][1:]}"]["range"] = edges[x]
+            layout[f"yaxis{axes['yaxis'][1:]}"]["range"] = edges[y]
     return {"data": data, "layout": layout}
+
+
+def _trivial(point: Floats, pair: tuple[int, int], axes: Axes, legend: bool) -> Chart:
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "name": CONSTANT,
+        "x": [float(point[pair[0]])],
+        "y": [float(point[pair[1]])],
+        "marker": {"color": GREY, "symbol": "x-thin-open", "size": 12, "line": {"width": 2}},
+        "showlegend": legend,
+        **axes,
+    }
+
+
+def _lines(point: Floats, pairs: Mapping[tuple[int, int], Axes]) -> list[Chart]:
+    """A line in each direction of each panel."""
+    look = {"type": "line", "line": {"color": GREY, "width": 1, "dash": "dash"}}
+    shapes = []
+    for (x, y), axes in pairs.items():
+        ends = {"x0": float(point[x]), "x1": float(point[x]), "y0": 0, "y1": 1}
+        place = {"xref": axes["xaxis"], "yref": f"{axes['yaxis']} domain"}
+        shapes.append({**look, **ends, **place})
+        ends = {"x0": 0, "x1": 1, "y0": float(point[y]), "y1": float(point[y])}
+        place = {"xref": f"{axes['xaxis']} domain", "yref": axes["yaxis"]}
+        shapes.append({**look, **ends, **place})
+    return shapes
 
 
 def pair_axes(problem: Problem) -> tuple[Chart, dict[tuple[int, int], Axes]]:
@@ -97,12 +137,14 @@ def target_traces(problem: Problem, pair: tuple[int, int], axes: Axes, legend: b
 
 
 def _places(run: Run, problem: Problem) -> list[_Place]:
-    """Each different objective vector."""
+    """Each different objective vector that is defined."""
     points, preferences = np.round(objectives_of(run), 6), preferences_of(run)
-    places, group = np.unique(points, axis=0, return_inverse=True)
+    defined = np.flatnonzero(np.isfinite(points).all(axis=1))
+    places, group = np.unique(points[defined], axis=0, return_inverse=True)
+    counted = problem.counts(places)
     found = []
     for index, place in enumerate(places):
-        members = np.flatnonzero(group.reshape(-1) == index)
+        members = defined[group.reshape(-1) == index]
         lines = [
             f"{escape(objective.name)}: {number(value)}"
             for objective, value in zip(problem.objectives, place, strict=True)
@@ -114,7 +156,8 @@ def _places(run: Run, problem: Problem) -> list[_Place]:
         if len(members) > 20:
             lines.append(f"and {len(members) - 20} more clients")
         weight = float(preferences[members, 0].mean())
-        found.append(_Place(place, len(members), weight, "<br>".join(lines)))
+        words = "<br>".join(lines)
+        found.append(_Place(place, len(members), weight, words, bool(counted[index])))
     return found
 
 
@@ -136,6 +179,7 @@ def _clients(
         "hoverinfo": "text",
         "showlegend": first,
         "marker": {
+            "symbol": ["circle" if place.counts else "circle-open" for place in places],
             "size": [float(5 + 5 * np.sqrt(place.clients)) for place in places],
             "color": [place.weight for place in places],
             "colorscale": _COLOURS,
@@ -143,7 +187,8 @@ def _clients(
             "cmax": 1,
             "showscale": first,
             "colorbar": {**bar, "thickness": 12, "outlinewidth": 0},
-            "line": {"width": 1, "color": "white"},
+            # an open circle is drawn by its rim alone, in the marker's own colour
+            "line": {"width": [1 if place.counts else 2 for place in places], "color": "white"},
             "opacity": 1,
         },
         **axes,
@@ -151,8 +196,8 @@ def _clients(
 
 
 def rewards_chart(run: Run) -> Chart:
-    """Scalarised validation returns over the steps, with the optimum and the idle policy."""
-    found = curves(run)
+    """Scalarised validation values over the steps, with the optimum and the trivial baseline."""
+    found, words = curves(run), words_of(run.results)
     data: list[Chart] = []
     for kind, colour, dash in zip(KINDS, PALETTE, PLOTLY_DASHES, strict=False):
         line = found.mean(kind)
@@ -169,9 +214,9 @@ def rewards_chart(run: Run) -> Chart:
     layout = {
         "height": 420,
         "hovermode": "x unified",
-        "xaxis": {"title": {"text": STEPS}},
+        "xaxis": {"title": {"text": words.steps}},
         "yaxis": {
-            "title": {"text": "scalarised return (validation)"},
+            "title": {"text": f"scalarised {words.value} (validation)"},
             "range": list(window(low, high, shown)),
         },
         "legend": {"orientation": "h", "y": -0.25},
@@ -198,10 +243,10 @@ def learning_chart(comparison: Mapping[str, Any], runs: Runs) -> Chart | None:
         line = line_trace(lesson.steps, lesson.mean, name, colour, dash)
         data.append({**band_trace(lesson, colour, bool(scale)), **shared})
         data.append({**line, **shared, "showlegend": count == 0})
-    title = "mean regret (validation)" if regret else "scalarised return (validation)"
+    named = "mean regret" if regret else f"scalarised {words_of(comparison).value}"
     layout: Chart = {
         "height": 460,
-        "yaxis": {"title": {"text": title}, **scale},
+        "yaxis": {"title": {"text": f"{named} (validation)"}, **scale},
         "legend": {"orientation": "h", "y": -0.25},
     }
     for count, kind in enumerate(kinds):

@@ -23,15 +23,15 @@ MEANINGS = {
 
 @dataclass(frozen=True)
 class Curves:
-    """Scalarised validation returns by round and client; absent clients stand still."""
+    """Scalarised validation values by round and client; absent clients stand still."""
 
     rounds: NDArray[np.int64]
     steps: Floats
-    """Mean environment steps per client so far, training and validation."""
+    """Mean steps per client so far, training and validation."""
     values: dict[str, Floats]
     """For each kind of model (rounds x clients); NaN while unknown."""
     optimum: Floats | None
-    """The best possible scalarised return of each client, where it is known."""
+    """The best possible scalarised value of each client, where it is known."""
 
     def mean(self, kind: str) -> Floats:
         return _over_clients(self.values[kind], np.mean)

@@ -27,32 +27,65 @@ class Measure:
 MEASURES = (
     Measure("mean_regret", "mean regret", "lower"),
     Measure("mean_scalarised", "mean scalarised", "higher"),
+    Measure("pooled_hypervolume", "pooled hypervolume", "higher"),
     Measure("hypervolume", "hypervolume", "higher"),
+    Measure("strict_hypervolume", "strict hypervolume", "higher"),
     Measure("igd", "IGD", "lower"),
     Measure("sparsity", "sparsity", "lower"),
     Measure("cardinality", "cardinality", "higher"),
     Measure("expected_utility", "expected utility", "higher"),
 )
-MAIN = tuple(measure.name for measure in MEASURES[:6])
+MAIN = MEASURES[:8]
 """The measures that comparisons show."""
+HYPERVOLUMES = MEASURES[2:5]
+SHARES = (Measure("dropped", "dropped"), Measure("undefined", "undefined"))
+"""Which part of the clients counts for no front; only clients with data have these."""
 
 
 def present(names: Iterable[str]) -> list[Measure]:
-    """The measures that somebody has, best known first; others by their plain name."""
-    names = set(names)
-    known = [measure for measure in MEASURES if measure.name in names]
-    others = sorted(names - {measure.name for measure in MEASURES})
-    return known + [Measure(name, name.replace("_", " ")) for name in others]
+    """The measures that somebody has: the best known, then objectives by their own names."""
+    names = dict.fromkeys(names)
+    # the constant classifier has a column of its own
+    known = {measure.name for measure in MEASURES + SHARES} | {"trivial_hypervolume"}
+    return [
+        *(measure for measure in MEASURES if measure.name in names),
+        *(Measure(name, name.replace("_", " "), "higher") for name in names if name not in known),
+        *(measure for measure in SHARES if measure.name in names),
+    ]
+
+
+def main(names: Iterable[str]) -> list[Measure]:
+    """Those that a reader looks for first; for clients with data, objectives are among them."""
+    found = present(names)
+    if any(measure in SHARES for measure in found):
+        shown = [m for m in found if not m.name.startswith("global_")]
+        return [m for m in shown if m in HYPERVOLUMES or m not in MEASURES]
+    return [m for m in found if m in MAIN]
 
 
 def compared(rows: Sequence[Mapping[str, Any]]) -> list[Measure]:
     """The main measures that at least one row of a comparison has."""
-    return present(
+    return main(
         name
         for row in rows
         for name, metric in row["metrics"].items()
-        if name in MAIN and metric["mean"] is not None and math.isfinite(metric["mean"])
+        if metric["mean"] is not None and math.isfinite(metric["mean"])
     )
+
+
+def has_data(comparison: Mapping[str, Any]) -> bool:
+    """Whether the clients of a comparison have data, and not environments."""
+    return any("dropped" in row["metrics"] for row in comparison["rows"])
+
+
+def with_pooled(comparison: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The rows; where clients have data, with the hypervolume of all seeds' clients as one set."""
+    rows = [{**row, "metrics": dict(row["metrics"])} for row in comparison["rows"]]
+    if has_data(comparison):
+        for row in rows:
+            metric = {"mean": row["pooled"]["hypervolume"], "std": None}
+            row["metrics"]["pooled_hypervolume"] = metric
+    return rows
 
 
 def arranged(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
@@ -100,6 +133,12 @@ def scaled(count: float, units: Sequence[str]) -> str:
     while count >= 1000 and len(left) > 1:
         count, left = count / 1000, left[1:]
     return f"{count:.3g} {left[0]}".strip()
+
+
+def extent(counts: Sequence[int]) -> str:
+    """A count, or the range of several."""
+    low, high = min(counts), max(counts)
+    return f"{low:,}" if low == high else f"{low:,}–{high:,}"
 
 
 def folded(name: str) -> str:

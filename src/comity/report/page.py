@@ -22,34 +22,45 @@ from comity.report.markup import (
 from comity.report.measures import (
     arranged,
     compared,
+    extent,
+    main,
     number,
     present,
     scaled,
     starred,
     vector,
+    with_pooled,
 )
 from comity.report.tables import (
     comparison_caption,
     judged,
     preference_text,
+    reference_text,
     regret_of,
+    share_remarks,
     yardsticks,
 )
+from comity.report.words import Words, words_of
 from comity.runs import Run
 
 _EVENTS = 50
+_PICTURES = {"bars": "Side by side", "fronts": "Fronts", "learning": "Learning curves"}
+"""Of a comparison, with their headings."""
 _BYTES = ("bytes", "kB", "MB", "GB", "TB")
 
+_UP = "Objectives are maximised: up and to the right is better."
 _CAPTIONS = {
     "front": "Each client's model among the objectives, coloured by the client's preference. "
-    "Objectives are maximised: up and to the right is better.",
-    "rewards": "Mean scalarised validation return over the rounds: of the models that clients "
-    "keep, that they have just trained, and that they received.",
+    + _UP,
+    "fronts": "The models of all seeds' clients as one set, apart from those that count for no "
+    "front; large points are its front. " + _UP,
+    "rewards": "Mean scalarised validation {words.value} over the rounds: of the models that "
+    "clients keep, that they have just trained, and that they received.",
     "mixing": "Who learns from whom: each row is a receiver, each column a giver.",
     "clusters": "One line a client: together while in one cluster, apart after a split.",
     "bars": "Mean over seeds with its standard deviation. Dots stand where bars from zero would "
     "hide the differences.",
-    "learning": "How good kept models are against the environment steps that a client has spent; "
+    "learning": "How good kept models are against the {words.unit} that a client has spent; "
     "mean over seeds, with its standard error as a band.",
 }
 
@@ -59,25 +70,29 @@ def run_page(run: Run, pictures: Pictures) -> str:
     results = run.results
     problem = run.configuration.get_problem()
     charts = {"front": front_chart(run), "rewards": rewards_chart(run)}
+    words = words_of(results)
+    hollow = " Hollow: dropped, see below." if results["metrics"].get("dropped") else ""
+    where = _figure("front", pictures, charts, words, _marks(results) + hollow)
     body = [
         f"<h1>{text(problem.title)}: {text(run.configuration.label)}</h1>",
         f'<p class="lead">{_sentence(run)}</p>',
         _tiles(results),
         _facts(run),
-        section("Where the clients ended", _figure("front", pictures, charts)),
+        section("Where the clients ended", where),
         section("Measures", _measures(results)),
-        section("Over the rounds", _figure("rewards", pictures, charts)),
+        section("Over the rounds", _figure("rewards", pictures, charts, words)),
         *(
-            section(title, _figure(name, pictures, charts))
+            section(title, _figure(name, pictures, charts, words))
             for name, title in (("mixing", "Who learned from whom"), ("clusters", "Clusters"))
             if name in pictures
         ),
         section("Clients", _clients(results)),
+        *([section("Data", _data(results))] if "samples" in results else []),
         section("Communication and effort", _effort(run)),
         section("Events", _events(run.history)),
         _settings(run),
     ]
-    return page(f"{run.configuration.label} on {run.configuration.problem}", body)
+    return page(f"{run.configuration.label} on {run.configuration.problem_name}", body)
 
 
 def comparison_page(comparison: Mapping[str, Any], runs: Runs, pictures: Pictures) -> str:
@@ -85,18 +100,35 @@ def comparison_page(comparison: Mapping[str, Any], runs: Runs, pictures: Picture
     title = f"Algorithms on {comparison['problem']}"
     chart = learning_chart(comparison, runs)
     charts = {} if chart is None else {"learning": chart}
-    body = [f"<h1>{text(title)}</h1>", section("Measures", _comparison(comparison, "metrics"))]
+    words = words_of(comparison)
+    kept = _comparison({**comparison, "rows": with_pooled(comparison)}, runs)
+    body = [f"<h1>{text(title)}</h1>", section("Measures", kept)]
     if all("metrics_last" in row for row in comparison["rows"]):
-        last = _comparison(comparison, "metrics_last")
+        rows = [{**row, "metrics": row["metrics_last"]} for row in comparison["rows"]]
+        last = _comparison({**comparison, "rows": rows}, runs)
         body.append(f"<details><summary>The same of the last models</summary>{last}</details>")
-    for name, heading in (("bars", "Side by side"), ("learning", "Learning curves")):
+    first = next((run.results for seeds in runs.values() for run in seeds), {})
+    for name, heading in _PICTURES.items():
         if name in pictures:
-            body.append(section(heading, _figure(name, pictures, charts)))
+            more = _marks(first) if name == "fronts" else ""
+            body.append(section(heading, _figure(name, pictures, charts, words, more)))
     return page(title, body)
 
 
-def _figure(name: str, pictures: Pictures, charts: Mapping[str, Chart]) -> str:
-    return figure(name, _CAPTIONS[name], pictures, charts)
+def _figure(
+    name: str, pictures: Pictures, charts: Mapping[str, Chart], words: Words, more: str = ""
+) -> str:
+    return figure(name, _CAPTIONS[name].format(words=words) + more, pictures, charts)
+
+
+def _marks(results: Mapping[str, Any]) -> str:
+    """What a picture of models of clients with data shows beside them."""
+    if "samples" not in results:
+        return ""
+    parts = ["", "Cross: the constant classifier, mean over clients."]
+    if "strict_reference_point" in results:
+        parts.append("Dashed: the strict reference point.")
+    return " ".join(parts)
 
 
 # -- parts of a run's page -----------------------------------------------------------------
@@ -112,10 +144,9 @@ def _sentence(run: Run) -> str:
 
 def _tiles(results: Mapping[str, Any]) -> str:
     """The few numbers that a reader looks for first."""
-    numbers = [
-        (measure.label, number(results["metrics"][measure.name]))
-        for measure in present(results["metrics"])[:4]
-    ]
+    metrics = results["metrics"]
+    first = main(metrics) if "samples" in results else present(metrics)[:4]
+    numbers = [(measure.label, number(metrics[measure.name])) for measure in first]
     sent = sum(results["communication"].values())
     numbers.append(("sent in all", scaled(sent, _BYTES)))
     return tiles(numbers)
@@ -124,7 +155,7 @@ def _tiles(results: Mapping[str, Any]) -> str:
 def _facts(run: Run) -> str:
     """What was run, in short."""
     results = run.results
-    episodes = results["episodes"]
+    strict = results.get("strict_reference_point")
     told = {
         "problem": results["problem"],
         "algorithm": results["algorithm"],
@@ -132,19 +163,34 @@ def _facts(run: Run) -> str:
         "keep": results["keep"],
         "guard": "on" if results["guard"] else "off",
         "fine-tuning": results["fine_tune"],
-        "episodes": f"{episodes['validation']} validation, {episodes['test']} test",
+        **_protocol(results),
         "reference point": vector(results["reference_point"]),
+        **({"strict reference point": vector(strict)} if strict else {}),
         "seed": results["seed"],
     }
     return facts(told)
 
 
+def _protocol(results: Mapping[str, Any]) -> dict[str, str]:
+    """What models are judged on."""
+    if "samples" not in results:
+        episodes = results["episodes"]
+        return {"episodes": f"{episodes['validation']} validation, {episodes['test']} test"}
+    parts = (f"{extent(counts)} {part}" for part, counts in results["samples"].items())
+    return {
+        "partition": results["partition"],
+        "sizes": results["sizes"],
+        "samples per client": " / ".join(parts),
+    }
+
+
 def _measures(results: Mapping[str, Any]) -> str:
+    words = words_of(results)
     note = (
-        f"On test episodes. Kept: the models that clients end with (keep = {results['keep']}); "
-        f"last: those of the last round; trivial: doing nothing. "
-        f"Reference point of the hypervolume: {vector(results['reference_point'])}."
+        f"On {words.tests}. Kept: the models that clients end with (keep = {results['keep']}); "
+        f"last: those of the last round; trivial: {words.trivial}. {reference_text(results)}."
     )
+    note = " ".join([note, *share_remarks(results)])
     return measures_table({**judged(results), **yardsticks(results)}, note)
 
 
@@ -166,16 +212,29 @@ def _clients(results: Mapping[str, Any]) -> str:
     return table(header, rows, f"Preferences are weights on {', '.join(names)}.")
 
 
+def _data(results: Mapping[str, Any]) -> str:
+    """What was done to the samples before they were dealt out."""
+    items = "".join(f"<li>{text(note)}</li>" for note in results["notes"])
+    return f"<ul>{items}</ul>" if items else "<p>The samples are as they came.</p>"
+
+
 def _effort(run: Run) -> str:
     results = run.results
     sent, steps = results["communication"], results.get("environment_steps", {})
+    data = "samples" in results
+    trained = {"training steps": "training_steps", "loss terms skipped": "skipped_terms"}
     rows = [
         ["from clients to the server", scaled(sent["bytes_up"], _BYTES)],
         ["from the server to clients", scaled(sent["bytes_down"], _BYTES)],
         *([f"environment steps, {kind}", f"{count:,}"] for kind, count in steps.items()),
+        *([label, f"{results[name]:,}"] for label, name in trained.items() if data),
         ["mixed models declined by clients", str(sum(sum(e["declined"]) for e in run.history))],
     ]
-    return table(["", "all clients together"], rows)
+    note = (
+        "A training step is one batch. A loss term is skipped where a batch lacks the groups that "
+        "it compares."
+    )
+    return table(["", "all clients together"], rows, note if data else "")
 
 
 def _events(history: Iterable[Mapping[str, Any]]) -> str:
@@ -199,9 +258,9 @@ def _settings(run: Run) -> str:
 # -- parts of a comparison's page ----------------------------------------------------------
 
 
-def _comparison(comparison: Mapping[str, Any], field: str) -> str:
-    """The table of a comparison, of kept (``metrics``) or of last models."""
-    rows = [{**row, "metrics": row[field]} for row in arranged(comparison["rows"])]
+def _comparison(comparison: Mapping[str, Any], runs: Runs) -> str:
+    """The table of a comparison, of kept or of last models."""
+    rows = arranged(comparison["rows"])
     measures = compared(rows)
     cells = [
         [row["algorithm"], row["preferences"], *own]
@@ -210,4 +269,4 @@ def _comparison(comparison: Mapping[str, Any], field: str) -> str:
     for name, values in yardsticks(comparison).items():
         cells.append([name, "all", *(number(values.get(m.name)) for m in measures)])
     header = ["algorithm", "preferences", *(m.label + m.arrow for m in measures)]
-    return table(header, cells, comparison_caption(comparison))
+    return table(header, cells, comparison_caption(comparison, runs))

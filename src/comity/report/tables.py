@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
@@ -16,20 +16,36 @@ from comity.report.measures import (
     compared,
     folded,
     graded,
+    has_data,
     number,
     present,
     scaled,
     spread,
     vector,
+    with_pooled,
 )
+from comity.report.words import DATA
+
+if TYPE_CHECKING:
+    from comity.report.figures.learning import Runs
 
 # so that all columns fit on a terminal of 80 characters
 _NARROW = {
+    "pooled_hypervolume": "pooled hyper- volume",
     "hypervolume": "hyper- volume",
+    "strict_hypervolume": "strict hyper- volume",
     "cardinality": "cardi- nality",
     "sparsity": "spar- sity",
     "mean_scalarised": "return",
     "hypervolume_50": "hyper- volume halfway",
+    "accuracy": "accu- racy",
+}
+
+_SHARES = {
+    "dropped": "Dropped: the share of clients whose models count for no front and no hypervolume "
+    "because they are perfectly fair, as one that always gives the same answer is.",
+    "undefined": "Undefined: the share of clients for whom a score means nothing, because their "
+    "samples lack a group that it compares; they count for no front either.",
 }
 
 
@@ -37,9 +53,16 @@ def run_table(results: Mapping[str, Any]) -> Table:
     """A run's measures: kept and last models beside the trivial policy and the optimum."""
     table = _table(
         f"{results['algorithm']} on {results['problem']}, seed {results['seed']}",
-        f"Reference point of the hypervolume: {vector(results['reference_point'])}",
+        _run_caption(results),
     )
     return _measured(table, {**judged(results), **yardsticks(results)})
+
+
+def _run_caption(results: Mapping[str, Any]) -> str:
+    caption = reference_text(results)
+    if "samples" not in results:
+        return caption
+    return " ".join([f"{caption}.", f"Trivial: {DATA.trivial}.", *share_remarks(results)])
 
 
 def _measured(table: Table, columns: Mapping[str, Mapping[str, float]]) -> Table:
@@ -63,6 +86,25 @@ def judged(results: Mapping[str, Any]) -> dict[str, Mapping[str, float]]:
 def yardsticks(results: Mapping[str, Any]) -> dict[str, Mapping[str, float]]:
     """Measures of the idle policy and of the best possible, where they are known."""
     return {name: results[name] for name in ("trivial", "optimum") if name in results}
+
+
+def reference_text(results: Mapping[str, Any]) -> str:
+    """The reference point belongs to every hypervolume."""
+    text = f"Reference point of the hypervolume: {vector(results['reference_point'])}"
+    if "strict_reference_point" not in results:
+        return text
+    strict = vector(results["strict_reference_point"])
+    return f"{text}; of the strict one, above which only models of some use are: {strict}"
+
+
+def share_remarks(results: Mapping[str, Any]) -> list[str]:
+    """Which clients count for no front, and why, where a run or a comparison has some."""
+    if "rows" in results:
+        metrics = [row["metrics"] for row in results["rows"]]
+        found = {name for own in metrics for name, metric in own.items() if metric["mean"]}
+    else:
+        found = {name for own in judged(results).values() for name, value in own.items() if value}
+    return [meaning for name, meaning in _SHARES.items() if name in found]
 
 
 def clients_table(results: Mapping[str, Any]) -> Table:
@@ -93,51 +135,66 @@ def preference_text(preference: Sequence[float]) -> str:
 
 def regret_of(client: Mapping[str, Any]) -> float | None:
     """How far a client is from its optimum, where that is known."""
-    if "optimum" not in client:
+    if "optimum" not in client or client["scalarised"] is None:
         return None
     # returns are sums of float32 rewards: what is below is noise, of either sign
     return round(float(client["optimum"] - client["scalarised"]), 5)
 
 
-def comparison_tables(comparison: Mapping[str, Any]) -> list[Table]:
+def comparison_tables(comparison: Mapping[str, Any], runs: Runs | None = None) -> list[Table]:
     """One table a preference distribution, one row an algorithm: mean ± std over seeds."""
-    rows = arranged(comparison["rows"])
+    rows = arranged(with_pooled(comparison))
     measures = compared(rows)
+    caption = comparison_caption({**comparison, "rows": rows}, runs or {})
     marks = {measure.name: best(rows, measure) for measure in measures}
     tables: dict[str, Table] = {}
     for place, row in enumerate(rows):
         kind = row["preferences"]
         if kind not in tables:
-            tables[kind] = _comparison_heading(comparison, kind, measures)
+            title = f"{comparison['problem']}, {kind} preferences"
+            tables[kind] = _table(title, caption)
+            tables[kind].add_column("algorithm", no_wrap=True)
+            _add_measures(tables[kind], measures)
         cells = [_cell(row, measure, marks[measure.name][place]) for measure in measures]
         # a label like fedpref[top_r=1] must not be read as markup
         tables[kind].add_row(Text(row["algorithm"]), *cells)
+    if has_data(comparison):
+        for table in tables.values():
+            _add_yardsticks(table, comparison, measures)
     return list(tables.values())
-
-
-def _comparison_heading(
-    comparison: Mapping[str, Any], kind: str, measures: Sequence[Measure]
-) -> Table:
-    caption = comparison_caption(comparison)
-    table = _table(f"{comparison['problem']}, {kind} preferences", caption)
-    table.add_column("algorithm", no_wrap=True)
-    _add_measures(table, measures)
-    return table
 
 
 def _add_measures(table: Table, measures: Sequence[Measure]) -> None:
     for measure in measures:
-        heading = _NARROW.get(measure.name, measure.label)
+        heading = _NARROW.get(measure.name, measure.label.replace("fairness-", "fair- ness- "))
+        # a strict hypervolume has zeros before its digits
+        width = 8 if measure.name == "strict_hypervolume" else 6
         table.add_column(
-            Text(heading + measure.arrow), justify="right", overflow="fold", min_width=6
+            Text(heading + measure.arrow), justify="right", overflow="fold", min_width=width
         )
 
 
-def comparison_caption(comparison: Mapping[str, Any]) -> str:
-    return (
+def _add_yardsticks(
+    table: Table, results: Mapping[str, Any], measures: Sequence[Measure], *others: str
+) -> None:
+    """Rows of the trivial baseline and the optimum below those that can be best."""
+    for name, values in yardsticks(results).items():
+        cells = [Text(f"{number(values.get(measure.name))}  ") for measure in measures]
+        table.add_row(Text(name, style="dim"), *cells, *others)
+
+
+def comparison_caption(comparison: Mapping[str, Any], runs: Runs) -> str:
+    first = next((run.results for seeds in runs.values() for run in seeds), comparison)
+    caption = (
         f"{_over_seeds(comparison)}; the best of each preference distribution is marked ★. "
-        f"Reference point of the hypervolume: {vector(comparison['reference_point'])}"
+        f"{reference_text(first)}"
     )
+    if not has_data(comparison):
+        return caption
+    parts = [f"{caption}."]
+    if any("pooled_hypervolume" in row["metrics"] for row in comparison["rows"]):
+        parts.append("Pooled: of all seeds' clients as one set.")
+    return " ".join([*parts, f"Trivial: {DATA.trivial}.", *share_remarks(comparison)])
 
 
 def _over_seeds(comparison: Mapping[str, Any]) -> str:
@@ -151,6 +208,8 @@ def _over_seeds(comparison: Mapping[str, Any]) -> str:
 def reproduction_table(results: Mapping[str, Any]) -> Table:
     """A printed table beside what we measured, under the paper's protocol and our defaults."""
     table = _table(f"{results['table']}: {results['measure']} on {results['problem']}", None)
+    if any("dropped" in row for row in results["rows"]):
+        return _with_dropped(table, results["rows"])
     for heading in ("preferences", "algorithm"):
         table.add_column(heading, no_wrap=True)
     for heading in ("printed", "paper's protocol", "our defaults", "trivial", "optimum"):
@@ -163,6 +222,24 @@ def reproduction_table(results: Mapping[str, Any]) -> Table:
             number(row["trivial"]),
             number(row["optimum"]),
         )
+    return table
+
+
+def _with_dropped(table: Table, rows: Sequence[Mapping[str, Any]]) -> Table:
+    """The same of clients with data: with the shares of points that count for nothing."""
+    table.caption = (
+        "Last: the models of the last round, the paper's protocol; kept: the best validated ones, "
+        "our default. Constant: the classifier that gives one answer to everything. Dropped: the "
+        "share of points left out as trivially fair."
+    )
+    table.add_column("algorithm", no_wrap=True)
+    for heading in ("printed", "last", "kept", "constant", "dropped, last", "dropped, kept"):
+        table.add_column(heading, justify="right", min_width=len(heading.partition(" ")[0]))
+    table.add_column("strict, kept", justify="right")
+    for row in rows:
+        means = [row[name]["mean"] for name in ("printed", "paper_protocol", "our_defaults")]
+        values = [*means, row["trivial"], *row["dropped"].values(), row["strict_hypervolume"]]
+        table.add_row(Text(row["algorithm"]), *(number(value, 3) for value in values))
     return table
 
 
@@ -245,9 +322,7 @@ def searches_table(results: Mapping[str, Any]) -> Table:
         cells = [_cell(row, measure, marks[measure.name][place]) for measure in measures]
         steps = scaled(row["environment_steps"], ("", "k", "M", "G"))
         table.add_row(Text(folded(row["search"])), *cells, number(row["candidates"]), steps)
-    for name, values in yardsticks(results).items():
-        cells = [Text(f"{number(values.get(measure.name))}  ") for measure in measures]
-        table.add_row(Text(name, style="dim"), *cells, "–", "–")
+    _add_yardsticks(table, results, measures, "–", "–")
     return table
 
 

@@ -13,7 +13,7 @@ from comity import problems
 from comity.configuration import RUN_SETTINGS, Configuration, configure
 from comity.errors import UserError, unknown
 from comity.fronts import above
-from comity.problems import Problem
+from comity.problems import EnvironmentProblem, Problem
 from comity.searches.candidates import Generator, find, make
 from comity.settings import Settings, build, setting
 
@@ -54,8 +54,10 @@ class SearchConfiguration:
     """One candidate's federation; in a spread search, one of all clients."""
 
     @property
-    def problem(self) -> Problem:
-        return self.federation.get_problem()
+    def problem(self) -> EnvironmentProblem:
+        problem = self.federation.get_problem()
+        assert isinstance(problem, EnvironmentProblem)
+        return problem
 
     @property
     def seed(self) -> int:
@@ -103,7 +105,12 @@ def configure_search(values: Mapping[str, Any]) -> SearchConfiguration:
         raise UserError("problem is missing: name what is to be learned, e.g. deep-sea-treasure.")
     if "preferences" in values:
         raise UserError("preferences mean nothing in a search: it chooses the weights itself.")
-    problem = problems.find(str(values["problem"]))
+    problem = problems.find(values["problem"])
+    if not isinstance(problem, EnvironmentProblem):
+        raise UserError(
+            f"{problem.name}: a search needs environments, in which the server itself can judge "
+            "models; with data, run a federation: comity run or comity compare."
+        )
     given = values.get("search", {})
     if not isinstance(given, Mapping):
         raise UserError(f"search = {given!r}: must be a table of settings.")

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from comity.fleet import Fleet, forward
 from comity.problems.environments import Environments, environments
-from comity.problems.problem import Problem
+from comity.problems.problem import EnvironmentProblem
 
 Vectors = NDArray[np.float64]
 
@@ -18,7 +18,7 @@ Vectors = NDArray[np.float64]
 class Evaluation:
     """Judges models on the same episodes, whoever trained them, and counts the steps."""
 
-    def __init__(self, problem: Problem, seed: int) -> None:
+    def __init__(self, problem: EnvironmentProblem, seed: int) -> None:
         self._problem, self._seed = problem, seed
         self._forward = forward(problem.model())
         self._discrete = hasattr(problem.environment().action_space, "n")

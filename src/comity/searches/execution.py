@@ -53,7 +53,7 @@ def resume_search(path: str | Path, workers: int = 1, on_round: OnRound | None =
 
 
 def default_name(configuration: SearchConfiguration) -> str:
-    problem = configuration.federation.problem.replace(":", "-")
+    problem = configuration.federation.problem_name.replace(":", "-")
     return f"{problem}-search-{configuration.label}-seed{configuration.seed}"
 
 
@@ -135,7 +135,7 @@ def _summarise(mofld: MOFLD, tested: Vectors, points: list[dict[str, object]]) -
     last = mofld.history[-1]
     steps = last["environment_steps"]
     results: dict[str, Any] = {
-        "problem": federation.problem,
+        "problem": federation.problem_name,
         "algorithm": federation.algorithm,
         "generator": settings.generator,
         "seed": federation.seed,

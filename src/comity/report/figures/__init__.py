@@ -12,6 +12,7 @@ from comity.report.figures.bars import bars
 from comity.report.figures.clusters import clusters
 from comity.report.figures.found import found
 from comity.report.figures.front import front
+from comity.report.figures.fronts import fronts
 from comity.report.figures.growth import growth
 from comity.report.figures.learning import learning
 from comity.report.figures.mixing import mixing
@@ -41,7 +42,12 @@ def draw_comparison(
     path: Path, comparison: Mapping[str, Any], runs: Mapping[str, Sequence[Run]]
 ) -> Pictures:
     """All pictures of a comparison, by name."""
-    return _save_all(path, {"bars": bars(comparison), "learning": learning(comparison, runs)})
+    figures = {
+        "bars": bars(comparison),
+        "fronts": fronts(comparison, runs),
+        "learning": learning(comparison, runs),
+    }
+    return _save_all(path, figures)
 
 
 def draw_search(search: Search) -> Pictures:
@@ -78,6 +84,7 @@ __all__ = [
     "draw_searches",
     "found",
     "front",
+    "fronts",
     "growth",
     "learning",
     "mixing",

@@ -14,7 +14,7 @@ from matplotlib.patches import Patch
 
 from comity.report.curves import Floats
 from comity.report.figures.style import GREY, PALETTE, canvas, plain_numbers, styled
-from comity.report.measures import Measure, compared, folded, number
+from comity.report.measures import Measure, compared, folded, number, with_pooled
 
 Rows = Sequence[Mapping[str, Any]]
 _COLUMNS = 3
@@ -28,7 +28,7 @@ def bars(comparison: Mapping[str, Any]) -> Figure:
     Bars start at zero. Where all values lie close together far from it, or over several orders
     of magnitude, bars would hide or distort the differences, and dots are drawn instead.
     """
-    rows: Rows = comparison["rows"]
+    rows: Rows = with_pooled(comparison)
     measures = compared(rows)
     algorithms = list(dict.fromkeys(row["algorithm"] for row in rows))
     kinds = list(dict.fromkeys(row["preferences"] for row in rows))
@@ -40,20 +40,22 @@ def bars(comparison: Mapping[str, Any]) -> Figure:
         if place >= len(measures):
             axes.axis("off")
             continue
-        _panel(axes, comparison, measures[place], algorithms, kinds)
+        _panel(axes, {**comparison, "rows": rows}, measures[place], algorithms, kinds)
         if place % _COLUMNS:
             axes.tick_params(labelleft=False)
-    figure.legend(handles=_legend(kinds), loc="outside upper center", ncols=len(kinds) + 2)
+    known = [name for name in _DASHES if name in comparison or any(name in row for row in rows)]
+    handles = _legend(kinds, known)
+    figure.legend(handles=handles, loc="outside upper center", ncols=len(handles))
     return figure
 
 
-def _legend(kinds: Sequence[str]) -> list[Artist]:
+def _legend(kinds: Sequence[str], yardsticks: Sequence[str]) -> list[Artist]:
     colours = [PALETTE[place % len(PALETTE)] for place in range(len(kinds))]
     handles: list[Artist] = [
         Patch(color=colour, label=kind) for colour, kind in zip(colours, kinds, strict=True)
     ]
-    for name, dashes in _DASHES.items():
-        handles.append(Line2D([], [], color=GREY, linewidth=1, linestyle=dashes, label=name))
+    for name in yardsticks:
+        handles.append(Line2D([], [], color=GREY, linewidth=1, linestyle=_DASHES[name], label=name))
     return handles
 
 
@@ -88,7 +90,7 @@ def _panel(
     axes.tick_params(axis="y", length=0)
     axes.grid(True, axis="x")
     axes.set_title(measure.label + measure.arrow)
-    for yardstick in _DASHES:
+    for yardstick in _DASHES if measure.better else ():
         _yardstick(axes, yardstick, _known(comparison, yardstick, measure.name))
 
 

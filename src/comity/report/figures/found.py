@@ -12,7 +12,16 @@ from matplotlib.lines import Line2D
 
 from comity.problems import Problem
 from comity.report.curves import Floats
-from comity.report.figures.pairs import DOT, dot, frame, limits, pairs, target_dot
+from comity.report.figures.pairs import (
+    DOT,
+    attained,
+    dot,
+    frame,
+    limits,
+    off_axes,
+    pairs,
+    target_dot,
+)
 from comity.report.figures.style import GREY, PALETTE, TIMES, styled, title_of
 from comity.report.growth import Milestone, milestones
 from comity.searches import Search
@@ -48,7 +57,7 @@ def _panel(
     for time in times:
         colour = TIMES(time.lateness)
         if time.front.shape[1] == 2:
-            _attained(axes, time.front, low, colour)
+            attained(axes, time.front, low, color=colour, linewidth=0.9)
         stays = np.array([tuple(point) in final for point in time.fresh.tolist()], dtype=bool)
         shown = np.clip(time.fresh[:, pair], low, high)
         for some, inside in ((shown[~stays], "white"), (shown[stays], colour)):
@@ -62,17 +71,8 @@ def _panel(
                 zorder=3,
                 clip_on=False,
             )
-    off = int(((points < low) | (points > high)).any(axis=1).sum())
-    if off:
-        note = f"{off} {'point' if off == 1 else 'points'} off the axes, drawn at the rim"
+    if note := off_axes(points, low, high):
         axes.set_title(note, fontsize=6, color=GREY)
-
-
-def _attained(axes: Axes, front: Floats, low: Floats, colour: tuple[float, ...]) -> None:
-    """The rim of what a front of two objectives dominates."""
-    x = [low[0], *front[:, 0], front[-1, 0]]
-    y = [front[0, 1], *front[:, 1], low[1]]
-    axes.step(x, y, where="pre", color=colour, linewidth=0.9, zorder=2)
 
 
 def _legend(times: Sequence[Milestone], problem: Problem) -> list[Line2D]:

@@ -11,16 +11,19 @@ from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.transforms import ScaledTranslation
 from numpy.typing import NDArray
 
 from comity.problems import Problem
 from comity.report.curves import Floats, objectives_of, preferences_of
-from comity.report.figures.pairs import DOT, dot, frame, limits, pairs, target_dot
+from comity.report.figures.marks import Marks, draw_marks, mark_handles, marks_of, view
+from comity.report.figures.pairs import DOT, dot, frame, pairs, target_dot
 from comity.report.figures.style import GREY, MARKERS, PALETTE, WEIGHTS, styled, title_of
 from comity.report.measures import number
 from comity.runs import Run
 
+HOLLOW = "trivial, left out of the front"
 _GOLDEN = np.pi * (3.0 - np.sqrt(5.0))
 
 
@@ -34,25 +37,30 @@ class _Scene:
     """Neighbours in rank stand side by side."""
     colours: NDArray[Any]
     markers: Sequence[str]
+    counted: NDArray[np.bool_]
+    """Which points count for the front; the others are hollow."""
+    marks: Marks
 
 
 @styled
 def front(run: Run) -> Figure:
     """One dot a client, coloured by its preference, over the known front or reference set.
 
-    Clients with equal returns stand around their common point, with their number beside it.
+    Clients with equal objectives stand around their common point, with their number beside it.
     """
     problem, preferences = run.configuration.get_problem(), preferences_of(run)
+    marks = marks_of(run.results, problem)
     if len(problem.objectives) == 2:
-        return _one_panel(problem, preferences, objectives_of(run))
-    return _pairs(problem, preferences, objectives_of(run))
+        return _one_panel(problem, preferences, objectives_of(run), marks)
+    return _pairs(problem, preferences, objectives_of(run), marks)
 
 
-def _one_panel(problem: Problem, preferences: Floats, points: Floats) -> Figure:
+def _one_panel(problem: Problem, preferences: Floats, points: Floats, marks: Marks) -> Figure:
     made = pairs([title_of(objective) for objective in problem.objectives])
     markers = ["o"] * len(points)
-    weights = preferences[:, 0]
-    scene = _Scene(points, problem.target(), weights, WEIGHTS(weights), markers)
+    weights, counted = preferences[:, 0], problem.counts(points)
+    colours = WEIGHTS(weights)
+    scene = _Scene(points, problem.target(), weights, colours, markers, counted, marks)
     _panel(made.corner, scene, (0, 1))
     mappable = ScalarMappable(Normalize(0, 1), WEIGHTS)
     bar = made.figure.colorbar(mappable, ax=made.corner, aspect=30, pad=0.02)
@@ -61,11 +69,26 @@ def _one_panel(problem: Problem, preferences: Floats, points: Floats) -> Figure:
     handles = [dot("o", WEIGHTS(0.5), "client")]
     if scene.target is not None:
         handles.insert(0, target_dot(problem))
-    made.corner.legend(handles=handles, loc="lower left")
+    others = _others(scene)
+    if others:  # too many to stand among the points
+        made.figure.legend(handles=handles + others, loc="outside upper center", ncols=2)
+    else:
+        made.corner.legend(handles=handles, loc="lower left")
     return made.figure
 
 
-def _pairs(problem: Problem, preferences: Floats, points: Floats) -> Figure:
+def _others(scene: _Scene) -> list[Line2D]:
+    """What the legend of a problem with data says beyond the clients."""
+    handles = mark_handles(scene.marks)
+    undefined = ~np.isfinite(scene.points).all(axis=1)
+    if not scene.counted[~undefined].all():
+        handles.insert(0, dot("o", GREY, HOLLOW, markerfacecolor="white"))
+    if undefined.any():
+        handles.append(dot("", GREY, f"{undefined.sum()} undefined, not drawn"))
+    return handles
+
+
+def _pairs(problem: Problem, preferences: Floats, points: Floats, marks: Marks) -> Figure:
     """All pairs of objectives; colours and shapes say what a client cares for most."""
     objectives = problem.objectives
     made = pairs([title_of(objective) for objective in objectives])
@@ -73,7 +96,15 @@ def _pairs(problem: Problem, preferences: Floats, points: Floats) -> Figure:
     palette = np.array([PALETTE[i % len(PALETTE)] for i in range(len(objectives))])
     shapes = [MARKERS[i % len(MARKERS)] for i in range(len(objectives))]
     markers = [shapes[i] for i in chief]
-    scene = _Scene(points, problem.target(), chief.astype(float), palette[chief], markers)
+    scene = _Scene(
+        points,
+        problem.target(),
+        chief.astype(float),
+        palette[chief],
+        markers,
+        problem.counts(points),
+        marks,
+    )
     for pair, axes in made.panels.items():
         _panel(axes, scene, pair)
     handles = [
@@ -84,37 +115,42 @@ def _pairs(problem: Problem, preferences: Floats, points: Floats) -> Figure:
     ]
     if scene.target is not None:
         handles.append(target_dot(problem))
+    handles += _others(scene)
     made.corner.legend(handles=handles, loc="center", title="clients who care")
     return made.figure
 
 
 def _panel(axes: Axes, scene: _Scene, pair: tuple[int, int]) -> None:
     """Two of the objectives against each other."""
-    target = None if scene.target is None else scene.target[:, pair]
-    points = np.round(scene.points[:, pair], 6)
-    low, high = limits(points, target)
-    frame(axes, low, high, target)
-    places, group, counts = np.unique(points, axis=0, return_inverse=True, return_counts=True)
+    defined = np.flatnonzero(np.isfinite(scene.points).all(axis=1))
+    points = np.round(scene.points[defined], 6)
+    low, high = (edge[list(pair)] for edge in view(points, scene.target, scene.marks))
+    frame(axes, low, high, None if scene.target is None else scene.target[:, pair])
+    draw_marks(axes, scene.marks, pair, low, high)
+    places, group, counts = np.unique(
+        points[:, pair], axis=0, return_inverse=True, return_counts=True
+    )
     shown = np.clip(places, low, high)
-    _flowers(axes, scene, shown, group.reshape(-1))
+    members = [defined[group.reshape(-1) == place] for place in range(len(places))]
+    _flowers(axes, scene, shown, members)
     for place, drawn, count in zip(places, shown, counts, strict=True):
         _note(axes, place, drawn, int(count))
 
 
-def _flowers(axes: Axes, scene: _Scene, shown: Floats, group: NDArray[np.int64]) -> None:
+def _flowers(axes: Axes, scene: _Scene, shown: Floats, groups: Sequence[NDArray[np.int64]]) -> None:
     """Each client's dot; those of one place side by side like seeds of a sunflower."""
-    for place, at in enumerate(shown):
-        members = np.flatnonzero(group == place)
+    for at, members in zip(shown, groups, strict=True):
         members = members[np.argsort(scene.ranks[members], kind="stable")]
         for client, (dx, dy) in zip(members.tolist(), _seats(len(members)) / 72, strict=True):
+            colour, counts = scene.colours[client], scene.counted[client]
             shift = ScaledTranslation(dx, dy, axes.figure.dpi_scale_trans)
             axes.plot(
                 *at,
                 marker=scene.markers[client],
                 markersize=DOT,
-                markerfacecolor=scene.colours[client],
-                markeredgecolor="white",
-                markeredgewidth=0.4,
+                markerfacecolor=colour if counts else "white",
+                markeredgecolor="white" if counts else colour,
+                markeredgewidth=0.4 if counts else 1.0,
                 transform=axes.transData + shift,
                 clip_on=False,
                 zorder=3,

@@ -19,6 +19,7 @@ from comity.report.figures.style import (
     styled,
     thousands,
 )
+from comity.report.words import words_of
 from comity.runs import Run
 
 Runs = Mapping[str, Sequence[Run]]
@@ -49,8 +50,10 @@ def learning(comparison: Mapping[str, Any], runs: Runs) -> Figure | None:
         axes.set_title(kind)
     if regret:
         log_scale(panels[0], np.concatenate([lesson.mean for lesson in lessons.values()]))
-    panels[0].set_ylabel("mean regret (validation)" if regret else "scalarised return (validation)")
-    figure.supxlabel("environment steps per client (training + validation)", fontsize=8)
+    words = words_of(comparison)
+    named = "mean regret" if regret else f"scalarised {words.value}"
+    panels[0].set_ylabel(f"{named} (validation)")
+    figure.supxlabel(words.steps, fontsize=8)
     legend_above(figure, panels[0])
     return figure
 

@@ -49,15 +49,20 @@ def pairs(labels: Sequence[str]) -> Pairs:
     return Pairs(figure, panels, grid[0, side - 1])
 
 
-def limits(points: Floats, target: Floats | None) -> tuple[Floats, Floats]:
-    """Axis limits; points far from the front must not squeeze it into a corner."""
+def limits(points: Floats, target: Floats | None, least: float = 0.0) -> tuple[Floats, Floats]:
+    """Axis limits; points far from the front must not squeeze it into a corner.
+
+    Points at least so far from it are near in any case, however small it is.
+    """
     if target is None:
         low, high = points.min(axis=0), points.max(axis=0)
     else:
         low, high = target.min(axis=0), target.max(axis=0)
-        near = np.clip(points, low - (high - low), high + (high - low))
+        reach = np.maximum(high - low, least)
+        near = np.clip(points, low - reach, high + reach)
         low, high = np.minimum(low, near.min(axis=0)), np.maximum(high, near.max(axis=0))
-    margin = np.where(high > low, 0.07 * (high - low), 0.5)
+    smallest = 0.05 * least if least else np.where(high > low, 0.0, 0.5)
+    margin = np.maximum(0.07 * (high - low), smallest)
     return low - margin, high + margin
 
 
@@ -67,6 +72,21 @@ def frame(axes: Axes, low: Floats, high: Floats, target: Floats | None) -> None:
     axes.set_ylim(low[1], high[1])
     if target is not None:
         axes.scatter(target[:, 0], target[:, 1], s=34, color=FAINT, edgecolor="none", zorder=1)
+
+
+def attained(axes: Axes, front: Floats, low: Floats, **look: Any) -> None:
+    """The rim of what a front of two objectives dominates."""
+    x = [low[0], *front[:, 0], front[-1, 0]]
+    y = [front[0, 1], *front[:, 1], low[1]]
+    axes.step(x, y, where="pre", zorder=2, **look)
+
+
+def off_axes(points: Floats, low: Floats, high: Floats) -> str:
+    """How many points are not where they are drawn; nothing if all are."""
+    off = int(((points < low) | (points > high)).any(axis=1).sum())
+    return (
+        f"{off} {'point' if off == 1 else 'points'} off the axes, drawn at the rim" if off else ""
+    )
 
 
 def dot(marker: str, colour: Any, label: str, **look: Any) -> Line2D:

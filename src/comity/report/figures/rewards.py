@@ -21,16 +21,16 @@ from comity.report.figures.style import (
     thousands,
 )
 from comity.report.measures import number
+from comity.report.words import words_of
 from comity.runs import Run
 
-STEPS = "environment steps per client (training + validation)"
 _COLOURS = dict(zip(KINDS, PALETTE[:3], strict=True))
 _DASHES = dict(zip(KINDS, DASHES[:3], strict=True))
 
 
 @styled
 def rewards(run: Run) -> Figure:
-    """Scalarised validation returns against steps and, where the optimum is known, the regret."""
+    """Scalarised validation values against steps and, where the optimum is known, the regret."""
     found = curves(run)
     regret = found.optimum is not None
     figure = canvas(7.0 if regret else 4.4, 2.75)
@@ -43,13 +43,13 @@ def rewards(run: Run) -> Figure:
         thousands(axes.xaxis)
         axes.locator_params(axis="x", nbins=6)
         _rounds_on_top(axes, found, run.configuration.rounds)
-    figure.supxlabel(STEPS, fontsize=8)
+    figure.supxlabel(words_of(run.results).steps, fontsize=8)
     _legend(figure, panels)
     return figure
 
 
 def _returns(axes: Axes, found: Curves, results: Mapping[str, Any]) -> None:
-    axes.set_ylabel("scalarised return (validation)")
+    axes.set_ylabel(f"scalarised {words_of(results).value} (validation)")
     low, high = found.quartiles("kept")
     axes.fill_between(found.steps, low, high, color=_COLOURS["kept"], alpha=0.15, linewidth=0)
     shown = {kind: found.mean(kind) for kind in KINDS}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -90,10 +91,15 @@ def series(index: int) -> dict[str, Any]:
 def legend_above(figure: Figure, axes: Axes) -> None:
     """One legend for all panels, in as many columns as there is room for."""
     handles, labels = axes.get_legend_handles_labels()
+    columns = legend_columns(figure, labels)
+    figure.legend(handles, labels, loc="outside upper center", ncols=columns)
+
+
+def legend_columns(figure: Figure, labels: Sequence[str]) -> int:
+    """How many of them fit side by side above a figure."""
     # an entry is its longest label and a stroke; about 15 characters fit on an inch
     room = 15 * figure.get_figwidth() / (max(map(len, labels)) + 6)
-    columns = max(1, min(len(labels), int(room)))
-    figure.legend(handles, labels, loc="outside upper center", ncols=columns)
+    return max(1, min(len(labels), int(room)))
 
 
 def plain_numbers(axis: Axis) -> None:

@@ -1,23 +1,26 @@
-"""Printed tables beside our own figures: `comity reproduce thesis-4.1`.
+"""The printed tables of FedPref and its baselines: `comity reproduce thesis-4.1`.
 
 Every variant of a printed table is run twice: under the paper's protocol (the last model counts,
-no guard) and under our defaults. The printed tables come with the package.
+no guard) and under our defaults.
 """
 
 from __future__ import annotations
 
-import csv
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from importlib.resources import files
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from comity.comparison import PLAN, Comparison, carry_out, compare
 from comity.errors import UserError, unknown
 from comity.execution import free_path
 from comity.parallel import OnRound
+from comity.reproductions.printed import (
+    Reproduction,
+    check_plan,
+    read_printed,
+    under_each,
+)
 
 TABLES = {
     "thesis-4.1": ("thesis_table_4_1_mean_scalarised_reward.csv", "mean_scalarised"),
@@ -51,14 +54,6 @@ DISTRIBUTIONS = ("dirichlet", "equidistant", "gaussian")
 PROTOCOLS: dict[str, dict[str, Any]] = {"paper": {"keep": "last", "guard": False}, "ours": {}}
 
 
-@dataclass(frozen=True)
-class Reproduction:
-    """A printed table and what we measured for each of its rows."""
-
-    path: Path
-    results: dict[str, Any]
-
-
 def printed(table: str, problem: str) -> dict[tuple[str, str], tuple[float, float]]:
     """Printed mean and spread by (variant, distribution), in true units."""
     if table not in TABLES:
@@ -68,15 +63,6 @@ def printed(table: str, problem: str) -> dict[tuple[str, str], tuple[float, floa
     names = {name: variant for variant, name in VARIANTS.items()}
     rows = read_printed(TABLES[table][0], PROBLEMS[problem])
     return {(names[row["algorithm"]], row["setting"]): figures for row, figures in rows}
-
-
-def read_printed(file: str, problem: str) -> Iterator[tuple[dict[str, str], tuple[float, float]]]:
-    """The rows of a printed table that speak of a problem; mean and spread in true units."""
-    text = (files("comity") / "papers" / file).read_text()
-    for row in csv.DictReader(text.splitlines()):
-        if row["environment_or_dataset"] == problem:
-            scale = float(row["scale_factor"])
-            yield row, (float(row["mean"]) * scale, float(row["std"]) * scale)
 
 
 def reproduce(
@@ -108,6 +94,7 @@ def reproduce(
 
     def carried_out(place: Path, values: Mapping[str, Any], tell: OnRound) -> Comparison:
         if (place / PLAN).is_file():
+            check_plan(place / PLAN, problem=only)
             return carry_out(place, workers, tell)
         return compare(
             only,
@@ -124,27 +111,6 @@ def reproduce(
     results = _beside(table, only, figures, made)
     (path / f"{table}.json").write_text(json.dumps(results, indent=2) + "\n")
     return Reproduction(path, results)
-
-
-C = TypeVar("C")
-
-
-def under_each(
-    protocols: Mapping[str, Mapping[str, Any]],
-    path: Path,
-    carried_out: Callable[[Path, Mapping[str, Any], OnRound], C],
-    on_round: OnRound | None,
-) -> dict[str, C]:
-    """One comparison a protocol, in directories of their names, under one progress."""
-    made: dict[str, C] = {}
-    for number, (protocol, values) in enumerate(protocols.items()):
-
-        def tell(done: int, total: int, text: str, number: int = number) -> None:
-            if on_round is not None:
-                on_round(done + number * total, len(protocols) * total, text)
-
-        made[protocol] = carried_out(path / protocol, values, tell)
-    return made
 
 
 def _beside(
@@ -183,6 +149,3 @@ def _beside(
 
 def _key(row: Mapping[str, Any]) -> tuple[str, str]:
     return row["algorithm"], row["preferences"]
-
-
-__all__ = ["DISTRIBUTIONS", "PROBLEMS", "TABLES", "Reproduction", "printed", "reproduce"]

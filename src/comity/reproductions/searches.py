@@ -16,7 +16,7 @@ from comity.errors import UserError, unknown
 from comity.execution import free_path
 from comity.parallel import OnRound
 from comity.problems import find as find_problem
-from comity.reproduction import Reproduction, read_printed, under_each
+from comity.reproductions.printed import Reproduction, read_printed, under_each
 from comity.searches.comparison import PLAN, SearchComparison, carry_out_searches, compare_searches
 
 TABLES = {

@@ -1,0 +1,48 @@
+"""How reports speak of the two kinds of problems: clients with environments, clients with data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from comity.report.measures import has_data
+
+
+@dataclass(frozen=True)
+class Words:
+    """What things are called."""
+
+    tests: str
+    """What the final models are judged on."""
+    value: str
+    """What a model brings a client."""
+    unit: str
+    """What learning costs."""
+    steps: str
+    """What learning curves run over."""
+    trivial: str
+    """The baseline that has learned nothing."""
+
+
+ENVIRONMENTS = Words(
+    tests="test episodes",
+    value="return",
+    unit="environment steps",
+    steps="environment steps per client (training + validation)",
+    trivial="doing nothing",
+)
+DATA = Words(
+    tests="test samples",
+    value="score",
+    unit="training steps",
+    steps="training steps per client",
+    trivial="the constant classifier, which gives a client's commonest answer to everything and is "
+    "never left out itself",
+)
+
+
+def words_of(results: Mapping[str, Any]) -> Words:
+    """Those for a run, or for a comparison."""
+    data = has_data(results) if "rows" in results else "samples" in results
+    return DATA if data else ENVIRONMENTS

@@ -1,0 +1,329 @@
+"""Reports on clients with data: samples instead of episodes, undefined scores, fairness."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects
+import pytest
+from histories import entry, rewrite
+from matplotlib.axes import Axes
+from pages import Page
+from printing import printed, rows_of
+
+from comity.comparison import Comparison, tabulate
+from comity.report import write_comparison_report, write_report
+from comity.report.charts import front_chart, learning_chart, rewards_chart
+from comity.report.figures import bars, front, fronts, learning, rewards
+from comity.report.figures.marks import Marks, view
+from comity.report.measures import present
+from comity.report.tables import clients_table, comparison_tables, run_table
+from comity.runs import Run
+from comity.terminal import show_comparison
+
+PROBLEM = "german-credit-gender-dp"
+HALF = [[0.5, 0.5], [0.9, 0.1], [0.1, 0.9]]
+VECTORS = [[0.72, 0.95], [0.78, 0.85], [0.7, 1.0]]
+UNDEFINED = [[0.72, 0.95], [0.78, None], [0.7, 1.0]]
+
+Make = Callable[..., Run]
+
+
+@pytest.fixture
+def judged(made: Make) -> Make:
+    """A finished run on data; no validation costs a step."""
+
+    def make(vectors: Any = VECTORS, preferences: Any = HALF, **settings: Any) -> Run:
+        kept = np.array(vectors, dtype=float)
+        lines = [entry(n, kept, validation_steps=[0] * len(kept)) for n in (1, 2, 3)]
+        values = {"problem": PROBLEM, "preferences": preferences, **settings}
+        return made(vectors, lines, **values)
+
+    return make
+
+
+@pytest.fixture
+def compared(judged: Make, tmp_path: Path) -> Comparison:
+    """Two algorithms with two seeds each, whose fronts add up."""
+    runs = {
+        "fedavg|dirichlet": [
+            judged([[0.8, 0.8], [0.7, 1.0], [0.7, 1.0]], name="a1", algorithm="fedavg"),
+            judged([[0.7, 0.9], [0.6, 0.7], [0.7, 1.0]], name="a2", algorithm="fedavg"),
+        ],
+        "fedpref|dirichlet": [
+            judged(name="b1", algorithm="fedpref"),
+            judged(name="b2", algorithm="fedpref"),
+        ],
+    }
+    return Comparison(tmp_path, tabulate(PROBLEM, runs, tmp_path), runs)
+
+
+def marked(axes: Axes, gid: str) -> list[Any]:
+    return [line for line in axes.lines if line.get_gid() == gid]
+
+
+def legend(figure: Any) -> list[str]:
+    return [text.get_text() for text in figure.legends[0].get_texts()]
+
+
+# -- measures and tables -------------------------------------------------------------------
+
+
+def test_objectives_stand_between_hypervolumes_and_shares() -> None:
+    names = ["undefined", "dropped", "accuracy", "fairness-sex", "hypervolume"]
+    found = present([*names, "strict_hypervolume"])
+    assert [measure.label + measure.arrow for measure in found] == [
+        "hypervolume ↑",
+        "strict hypervolume ↑",
+        "accuracy ↑",
+        "fairness-sex ↑",
+        "dropped",
+        "undefined",
+    ]
+
+
+def test_a_runs_table_says_what_its_words_mean(judged: Make) -> None:
+    table = run_table(judged().results)
+    rows = {row[0]: row[1] for row in rows_of(table)}
+    assert rows["accuracy ↑"] == "0.7333"
+    assert rows["dropped"] == "0.3333"
+    text = " ".join(printed(table).split())
+    assert "of the strict one, above which only models of some use are: (0.65, 0.5)" in text
+    assert "Trivial: the constant classifier" in text
+    assert "Dropped: the share of clients" in text
+    assert "Undefined" not in text
+
+
+def test_what_nobody_dropped_needs_no_explanation(judged: Make) -> None:
+    run = judged([[0.72, 0.95], [0.78, 0.85], [0.7, 0.99]])
+    assert "Dropped:" not in printed(run_table(run.results))
+
+
+def test_a_comparison_shows_what_counts_for_data(compared: Comparison) -> None:
+    (table,) = comparison_tables(compared.results, compared.runs)
+    assert [str(column.header) for column in table.columns] == [
+        "algorithm",
+        "pooled hyper- volume ↑",
+        "hyper- volume ↑",
+        "strict hyper- volume ↑",
+        "accu- racy ↑",
+        "fairness ↑",
+        "dropped",
+    ]
+    fedavg, _, trivial = rows_of(table)
+    # the union of (0.8, 0.8) and (0.7, 0.9) reaches further than either
+    assert fedavg[1:3] == ["0.71", "0.635 ± 0.005"]
+    assert fedavg[6] == "0.5 ± 0.17"
+    known = compared.results["trivial"]
+    assert trivial[:2] == ["trivial", "–"]
+    assert float(trivial[2]) == pytest.approx(known["hypervolume"], abs=1e-4)
+    assert float(trivial[4]) == pytest.approx(known["accuracy"], abs=1e-4)
+    assert trivial[5:] == ["1", "0"]
+    text = " ".join(printed(table, width=80).split())
+    assert "(0.65, 0.5)" in text
+    assert "Pooled: of all seeds' clients as one set." in text
+
+
+def test_the_terminal_knows_the_strict_reference_point(
+    compared: Comparison, capsys: pytest.CaptureFixture[str]
+) -> None:
+    show_comparison(compared, as_json=False)
+    assert "(0.65, 0.5)" in capsys.readouterr().out
+
+
+# -- pages ---------------------------------------------------------------------------------
+
+
+def test_the_page_of_a_run_speaks_of_samples(judged: Make) -> None:
+    run = judged()
+    path = write_report(run)
+    html = path.read_text()
+    counts = [run.results["samples"][part] for part in ("train", "validation", "test")]
+    train, validation, test = (sorted({min(own), max(own)}) for own in counts)
+    told = " / ".join(
+        f"{'–'.join(map(str, own))} {part}"
+        for own, part in ((train, "train"), (validation, "validation"), (test, "test"))
+    )
+    assert f"<dt>samples per client</dt><dd>{told}</dd>" in html
+    assert "<dt>partition</dt><dd>iid</dd>" in html
+    assert "<dt>strict reference point</dt><dd>(0.65, 0.5)</dd>" in html
+    assert all(note in html for note in run.results["notes"])
+    assert "On test samples." in html
+    assert "Hollow: dropped" in html
+    effort = {row[0]: row[1] for row in Page(path).table("")[1:]}
+    assert effort["training steps"] == "900"
+    assert effort["loss terms skipped"] == "0"
+    assert not [name for name in effort if "environment" in name]
+
+
+def test_samples_of_unequal_clients_are_a_range(judged: Make) -> None:
+    run = rewrite(judged(), lambda results: results["samples"].update(train=[1200, 900, 1000]))
+    assert "900–1,200 train / " in write_report(run).read_text()
+
+
+def test_the_page_of_a_comparison_has_pooled_measures_and_fronts(compared: Comparison) -> None:
+    path = write_comparison_report(compared.path / "all", compared.results, compared.runs)
+    assert (path.parent / "fronts.png").is_file()
+    kept, last = Page(path).tables
+    assert kept[0][2:] == [
+        "pooled hypervolume ↑",
+        "hypervolume ↑",
+        "strict hypervolume ↑",
+        "accuracy ↑",
+        "fairness ↑",
+        "dropped",
+    ]
+    assert kept[-1][:2] == ["trivial", "all"]
+    assert "pooled hypervolume ↑" not in last[0]
+
+
+# -- pictures ------------------------------------------------------------------------------
+
+
+def test_trivially_fair_clients_are_hollow_and_the_constant_is_marked(judged: Make) -> None:
+    figure = front(judged())
+    axes = figure.axes[0]
+    fills = [marked(axes, f"client-{client}")[0].get_markerfacecolor() for client in range(3)]
+    assert [isinstance(fill, str) and fill == "white" for fill in fills] == [False, False, True]
+    (cross,) = marked(axes, "trivial")
+    np.testing.assert_allclose(np.ravel(cross.get_data()), [0.7, 1.0], atol=0.01)
+    assert legend(figure) == [
+        "client",
+        "trivial, left out of the front",
+        "constant classifier",
+        "strict reference point (0.65, 0.5)",
+    ]
+
+
+def test_lines_of_the_strict_point_do_not_squeeze_the_models(judged: Make) -> None:
+    axes = front(judged()).axes[0]
+    (line,) = marked(axes, "strict")  # 0.5 is far below every fairness here
+    assert line.get_xdata()[0] == 0.65
+    assert axes.get_ylim()[0] > 0.8
+    low, high = axes.get_xlim()
+    assert low < 0.65
+    assert high < 0.8
+
+
+def test_a_useless_model_stands_at_the_rim(judged: Make) -> None:
+    axes = front(judged([[0.72, 0.95], [0.78, 0.85], [0.3, 0.98]])).axes[0]
+    assert axes.get_xlim()[0] > 0.4
+    assert "off the axes, at (0.3, 0.98)" in [text.get_text() for text in axes.texts]
+
+
+def test_a_constant_classifier_far_away_stands_at_the_rim() -> None:
+    points = np.array([[0.9, 0.8], [0.8, 0.9]])
+    low, _ = view(points, None, Marks(np.array([0.1, 0.1]), None))
+    assert (low > 0.5).all()
+
+
+def test_a_chart_shows_the_same(judged: Make) -> None:
+    chart = plotly.graph_objects.Figure(front_chart(judged()))
+    clients, constant = chart.data
+    assert sorted(clients.marker.symbol) == ["circle", "circle", "circle-open"]
+    assert constant.name == "constant classifier"
+    assert [shape.x0 for shape in chart.layout.shapes] == [0.65, 0]
+    assert chart.layout.yaxis.range[0] > 0.8
+
+
+def test_three_objectives_are_drawn_in_pairs(judged: Make) -> None:
+    vectors = [[0.72, 0.9, 1.0], [0.7, 1.0, 1.0], [0.75, 0.8, 0.9]]
+    run = judged(vectors, np.eye(3).tolist(), problem="german-credit-gender-age-dp")
+    panels = [axes for axes in front(run).axes if marked(axes, "trivial")]
+    assert len(panels) == 3
+    # one of two kinds of fairness may be perfect: only client 1 is left out
+    symbols = front_chart(run)["data"][0]["marker"]["symbol"]
+    assert symbols.count("circle-open") == 1
+    results = tabulate(run.configuration.problem_name, {"fedpref|x": [run]}, run.path)
+    figure = fronts(results, {"fedpref|x": [run]})
+    assert figure is not None
+    assert len(figure.axes) == 3
+
+
+def test_pooled_fronts_are_stairs(compared: Comparison) -> None:
+    figure = fronts(compared.results, compared.runs)
+    assert figure is not None
+    (axes,) = figure.axes
+    assert axes.get_title() == "dirichlet"
+    stairs = [line for line in axes.lines if line.get_drawstyle() == "steps-pre"]
+    assert len(stairs) == 2
+    np.testing.assert_allclose(stairs[0].get_xdata()[1:], [0.7, 0.8, 0.8])
+    np.testing.assert_allclose(stairs[0].get_ydata()[:3], [0.9, 0.9, 0.8])
+    assert legend(figure)[:2] == ["fedavg", "fedpref"]
+
+
+def test_fronts_of_which_no_run_is_there_leave_an_empty_panel(compared: Comparison) -> None:
+    row = {**compared.results["rows"][0], "preferences": "equidistant"}
+    results = {**compared.results, "rows": [*compared.results["rows"], row]}
+    figure = fronts(results, {**compared.runs, "fedavg|equidistant": []})
+    assert figure is not None
+    assert [len(axes.collections) for axes in figure.axes] == [4, 0]
+
+
+def test_bars_have_a_panel_for_pooled_hypervolumes(compared: Comparison) -> None:
+    figure = bars(compared.results)
+    titles = [axes.get_title() for axes in figure.axes]
+    assert titles[:2] == ["pooled hypervolume ↑", "hypervolume ↑"]
+    assert legend(figure) == ["dirichlet", "trivial"]
+
+
+def test_curves_run_over_training_steps(judged: Make, compared: Comparison) -> None:
+    run = judged()
+    for figure in (rewards(run), learning(compared.results, compared.runs)):
+        assert figure is not None
+        assert figure.get_supxlabel() == "training steps per client"
+        assert figure.axes[0].get_ylabel() == "scalarised score (validation)"
+    assert rewards_chart(run)["layout"]["xaxis"]["title"]["text"] == "training steps per client"
+
+
+# -- undefined scores ----------------------------------------------------------------------
+
+
+def test_undefined_scores_are_dashes_and_are_explained(judged: Make) -> None:
+    run = judged(UNDEFINED)
+    assert rows_of(clients_table(run.results))[1][3:] == ["–", "–"]
+    text = " ".join(printed(run_table(run.results)).split())
+    assert "undefined 0.3333" in text
+    assert "Undefined: the share of clients" in text
+    assert "Undefined: the share of clients" in write_report(run).read_text()
+
+
+def test_undefined_points_are_counted_but_not_drawn(judged: Make) -> None:
+    run = judged(UNDEFINED)
+    figure = front(run)
+    assert not marked(figure.axes[0], "client-1")
+    assert "1 undefined, not drawn" in legend(figure)
+    assert "client 1:" not in json.dumps(front_chart(run), allow_nan=False)
+
+
+def test_nothing_defined_at_all_is_still_reported(judged: Make) -> None:
+    def forget(results: dict[str, Any]) -> None:
+        results["front"] = []
+        for client in results["per_client"]:
+            client["objectives"]["fairness"] = client["scalarised"] = None
+        for values in (results["metrics"], results["trivial"]):
+            values |= {"mean_scalarised": float("nan"), "fairness": float("nan")}
+
+    made = judged()
+    lines = [entry(n, VECTORS) | {"kept": [[0.7, None]] * 3} for n in (1, 2, 3)]
+    made.rewrite_history(lines)
+    run = rewrite(made, forget)
+    assert write_report(run).is_file()
+    assert rows_of(clients_table(run.results))[0][-1] == "–"
+    for chart in (front_chart(run), rewards_chart(run)):
+        json.dumps(chart, allow_nan=False)
+    row = {
+        "algorithm": "fedpref",
+        "preferences": "x",
+        "seeds": [1],
+        "metrics": {"hypervolume": {"mean": 0.0, "std": 0.0}, "dropped": {"mean": 0.0, "std": 0.0}},
+        "pooled": {"hypervolume": 0.0},
+    }
+    comparison = {"problem": "p", "reference_point": [0.0, 0.0], "trivial": {}, "rows": [row]}
+    runs = {"fedpref|x": [run]}
+    assert write_comparison_report(run.path / "all", comparison, runs).is_file()
+    json.dumps(learning_chart(comparison, runs), allow_nan=False)
