@@ -1,0 +1,172 @@
+"""A tabular federated training by others: as a plain PyTorch loop, and in Flower's simulation.
+
+All sides train the same clients the same way (`flower_referee` says how): networks, objectives,
+batch size, data shapes, a new Adam every round, then the mean of all models. A first round is not
+measured. Time is CPU time; a busy machine still adds much to it, so compare figures taken
+side by side.
+
+    python -m benchmarks.tabular_referees [--clients N] [--rounds N] [--local-steps N ...]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+
+from benchmarks import flower_referee
+from benchmarks.flower_referee import BATCH, INPUTS, ROWS, Batch
+
+FLOWER = "1.41.0"
+TORCH = "2.13.0"
+PACKAGES = (f"flwr[simulation]=={FLOWER}", "torch", "numpy", "psutil")
+CONSTRAINTS = f"torch=={TORCH}\n"
+_PRESENT = f"""
+from importlib.metadata import version
+assert version("flwr") == "{FLOWER}" and version("torch").split("+")[0] == "{TORCH}"
+import psutil, ray
+"""
+
+
+def plain_loop(
+    clients: int = 10,
+    rounds: int = 20,
+    local_steps: int = 1,
+    *,
+    rows: int = ROWS,
+    inputs: int = INPUTS,
+) -> float:
+    """CPU seconds per client and round of a loop over clients, batches drawn by index."""
+    return _loop(flower_referee.random_batches, clients, rounds, local_steps, rows, inputs)
+
+
+def data_loader_loop(
+    clients: int = 10,
+    rounds: int = 20,
+    local_steps: int = 1,
+    *,
+    rows: int = ROWS,
+    inputs: int = INPUTS,
+) -> float:
+    """CPU seconds per client and round of a loop over clients, a `DataLoader` each."""
+    return _loop(_loaded_batches, clients, rounds, local_steps, rows, inputs)
+
+
+def _loaded_batches(data: Batch) -> Iterator[Batch]:
+    """Epoch after epoch, without end."""
+    loader = DataLoader(TensorDataset(*data), batch_size=BATCH, shuffle=True, drop_last=True)
+    while True:
+        yield from loader
+
+
+def _loop(
+    batches: Callable[[Batch], Iterator[Batch]],
+    clients: int,
+    rounds: int,
+    local_steps: int,
+    rows: int,
+    inputs: int,
+) -> float:
+    """Train client after client, then average their models."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        data = [flower_referee.client_data(client, rows, inputs) for client in range(clients)]
+        streams = [batches(table) for table in data]
+        weights = [flower_referee.client_weights(client, clients) for client in range(clients)]
+        models = [flower_referee.network(inputs) for _ in range(clients)]
+        common = models[0].state_dict()
+        started = 0.0
+        for number in range(rounds + 1):
+            if number == 1:
+                started = time.process_time()
+            for model, stream, weight in zip(models, streams, weights, strict=True):
+                model.load_state_dict(common)
+                flower_referee.train(model, stream, weight, local_steps)
+            states = [model.state_dict() for model in models]
+            common = {
+                name: torch.stack([state[name] for state in states]).mean(0) for name in common
+            }
+        return (time.process_time() - started) / (clients * rounds)
+    finally:
+        torch.set_num_threads(threads)
+
+
+def flower(
+    clients: int = 10,
+    rounds: int = 20,
+    local_steps: int = 1,
+    *,
+    environment: Path | None = None,
+    timeout: float = 1800,
+) -> dict[str, Any] | str:
+    """What `flower_referee` measures (1.4 GB to install at first), or a sentence why it did not.
+
+    :param environment: the directory of its virtual environment, made if need be.
+    :param timeout: seconds after which the simulation is given up.
+    """
+    environment = environment or Path.home() / ".cache" / "comity" / f"flower-{FLOWER}"
+    python = environment / "bin" / "python"
+    if failure := _install(environment, python):
+        return failure
+    command = [str(python), "-W", "ignore", flower_referee.__file__]
+    options = {"--clients": clients, "--rounds": rounds, "--local-steps": local_steps}
+    for option, value in options.items():
+        command += [option, str(value)]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=timeout)
+    except subprocess.TimeoutExpired:
+        return f"Flower {FLOWER} did not finish within {timeout:.0f} s."
+    if done.returncode:
+        return f"Flower {FLOWER} failed: {_last_line(done.stderr)}"
+    result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return result
+
+
+def _install(environment: Path, python: Path) -> str:
+    """Make Flower's environment unless it is there; a sentence if that fails, else nothing."""
+    if python.exists():
+        present = subprocess.run([python, "-c", _PRESENT], capture_output=True)
+        if present.returncode == 0:
+            return ""
+    with tempfile.TemporaryDirectory() as folder:
+        constraints = Path(folder) / "constraints.txt"
+        constraints.write_text(CONSTRAINTS)
+        install = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        install += ["--constraint", str(constraints), *PACKAGES]
+        for command in ([sys.executable, "-m", "venv", str(environment)], install):
+            done = subprocess.run(command, capture_output=True, text=True)
+            if done.returncode:
+                return f"Flower {FLOWER} could not be installed: {_last_line(done.stderr)}"
+    return ""
+
+
+def _last_line(text: str) -> str:
+    return (text.strip() or "no message").splitlines()[-1]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--clients", type=int, default=10)
+    parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--local-steps", type=int, nargs="+", default=[1, 25])
+    arguments = parser.parse_args()
+    for steps in arguments.local_steps:
+        size = (arguments.clients, arguments.rounds, steps)
+        print(f"{steps} local steps, CPU ms per client and round")
+        print(f"  plain loop: {1000 * plain_loop(*size):.2f}")
+        print(f"  DataLoader loop: {1000 * data_loader_loop(*size):.2f}")
+        print(f"  Flower: {json.dumps(flower(*size), indent=2)}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,192 @@
+"""Tabular federated training: a fleet against a plain loop over clients, and against Flower.
+
+Everybody trains the same clients: 3,900 made-up rows of 100 numbers each, a network 100-64-32-1,
+two objectives (cross entropy; the gap between two groups) weighted as each client likes, batches
+of 256, a new Adam every round, then the mean of all models (see `flower_referee`). Comity runs
+whole rounds: selection, delivery, receipt, training, messages, checks, mixing and records; once as
+it always does, with two validations a round, and once without them, as the others do. Times are
+CPU times of one thread per client and round; ratios compare figures taken next to each other, in
+turns, because machines are busy.
+
+    python -m benchmarks.tabular_speed [--repeats N] [--rounds N] [--no-flower] [--cases 10x25,…]
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+from statistics import median
+from typing import Any
+from unittest import mock
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch is loaded
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from rich.console import Console
+from rich.table import Table
+from torch import Tensor, nn
+
+from benchmarks import flower_referee
+from benchmarks.flower_referee import BATCH, INPUTS, LEARNING_RATE, ROWS
+from benchmarks.tabular_referees import data_loader_loop, flower, plain_loop
+from comity.configuration import configure
+from comity.engines.embedded import Embedded
+from comity.federation import Federation, Loop
+from comity.local import Batch
+from comity.problems import DataProblem, Objective, Samples, register
+from comity.site import Site
+from comity.threads import limited
+
+
+def problem(clients: int) -> DataProblem:
+    """The referees' clients as a problem; a tenth more rows each are for validation and test."""
+    share = ROWS + 400
+    tables = [flower_referee.client_data(client, share) for client in range(clients)]
+    names = ("inputs", "label", "group")
+    columns = dict(zip(names, (torch.cat(part) for part in zip(*tables, strict=True)), strict=True))
+    samples = Samples(columns, np.zeros(clients * share, dtype=np.int64), {})
+    return DataProblem(
+        name=f"made-up-{clients}",
+        title="Made-up rows",
+        objectives=(Objective("accuracy", "share", ""), Objective("fairness", "1 - gap", "")),
+        reference_point=(0.0, 0.0),
+        samples=lambda: samples,
+        network=_network,
+        losses=losses,
+        scores=lambda outputs, batch: 1 - losses(outputs, batch),
+        constant=lambda batch: torch.zeros(1),
+    )
+
+
+def _network(samples: Samples) -> nn.Module:
+    return flower_referee.network(INPUTS)
+
+
+def losses(outputs: Tensor, batch: Batch) -> Tensor:
+    """The referees' two objectives, for samples of any weight."""
+    logits, weight = outputs.squeeze(-1), batch["weight"]
+    entropy = F.binary_cross_entropy_with_logits(logits, batch["label"], weight, reduction="sum")
+    entropy = entropy / weight.sum()
+    positives, first = (1 + torch.tanh(logits)) / 2, batch["group"] * weight
+    second = weight - first
+    rates = [(positives * group).sum() / group.sum().clamp(min=1) for group in (first, second)]
+    return torch.stack([entropy, (rates[0] - rates[1]).abs() + 0.1 * entropy])
+
+
+class Ours:
+    """A federation that has taken its first round and can be asked for more."""
+
+    def __init__(self, clients: int, local_steps: int, compiled: bool, validated: bool) -> None:
+        preferences = [flower_referee.client_weights(i, clients) for i in range(clients)]
+        self._clients, self._validated = clients, validated
+        self._configuration = configure(
+            {
+                "problem": register(problem(clients)).name,
+                "algorithm": "fedavg",
+                "clients": clients,
+                "chunk": clients,
+                "rounds": 100_000,
+                "preferences": [list(weights) for weights in preferences],
+                "supervised": {
+                    "local_steps": local_steps,
+                    "batch_size": BATCH,
+                    "learning_rate": LEARNING_RATE,
+                    "normalise": False,
+                    "compile": "yes" if compiled else "no",
+                },
+            }
+        )
+        self._engine = Embedded(self._configuration)
+        self._loop = Loop(self._engine, Federation(self._configuration)).rounds()
+        started = time.perf_counter()
+        self.run(2)
+        self.startup = time.perf_counter() - started
+
+    def run(self, rounds: int) -> float:
+        """CPU seconds per client and round."""
+        unknown = np.full((self._clients, 2), np.nan)
+        skipped = mock.patch.object(Site, "_validate", return_value=unknown)
+        with limited(1):
+            if not self._validated:
+                skipped.start()
+            started = time.process_time()
+            for _ in range(rounds):
+                next(self._loop)
+            spent = time.process_time() - started
+            if not self._validated:
+                skipped.stop()
+        return spent / (rounds * self._clients)
+
+
+def measured(clients: int, local_steps: int, rounds: int, repeats: int) -> dict[str, list[float]]:
+    """CPU seconds per client and round of every contender, in turns."""
+    ours = {
+        "fleet, compiled": Ours(clients, local_steps, compiled=True, validated=False),
+        "fleet": Ours(clients, local_steps, compiled=False, validated=False),
+        "fleet with validation": Ours(clients, local_steps, compiled=False, validated=True),
+    }
+    found: dict[str, list[float]] = {
+        "plain loop": [],
+        "DataLoader loop": [],
+        **{n: [] for n in ours},
+    }
+    for _ in range(repeats):
+        found["plain loop"].append(plain_loop(clients, rounds, local_steps))
+        found["DataLoader loop"].append(data_loader_loop(clients, rounds, local_steps))
+        for name, federation in ours.items():
+            found[name].append(federation.run(rounds))
+    print(f"compiling took {ours['fleet, compiled'].startup:.0f} s")
+    return found
+
+
+def shown(title: str, found: dict[str, list[float]], flowers: list[dict[str, Any]]) -> Table:
+    table = Table(title=title, title_justify="left")
+    for heading in ("", "CPU ms, median", "least to most", "plain loop / it", "Flower / it"):
+        table.add_column(heading, justify="left" if not heading else "right")
+    rows = dict(found)
+    if flowers:
+        rows["Flower"] = [run["cpu_seconds_per_client_round"] for run in flowers]
+    for name, seconds in rows.items():
+        ratio = median(p / s for p, s in zip(found["plain loop"], seconds, strict=False))
+        others = median(rows["Flower"]) / median(seconds) if flowers else None
+        table.add_row(
+            name,
+            f"{1000 * median(seconds):.3f}",
+            f"{1000 * min(seconds):.3f} to {1000 * max(seconds):.3f}",
+            f"{ratio:.1f}x",
+            "–" if others is None else f"{others:.1f}x",
+        )
+    return table
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--no-flower", action="store_true")
+    parser.add_argument("--cases", default="10x25,10x1,50x25", help="clients x local steps")
+    arguments = parser.parse_args()
+    console = Console()
+    for case in arguments.cases.split(","):
+        clients, local_steps = map(int, case.split("x"))
+        rounds = arguments.rounds if local_steps > 1 else 5 * arguments.rounds
+        found = measured(clients, local_steps, rounds, arguments.repeats)
+        flowers: list[dict[str, Any]] = []
+        if clients == 10 and not arguments.no_flower:
+            for _ in range(arguments.repeats):
+                run = flower(clients, rounds, local_steps)
+                if isinstance(run, str):
+                    console.print(run)
+                    break
+                flowers.append(run)
+        title = f"{clients} clients, {local_steps} local steps: CPU time per client and round"
+        console.print(shown(title, found, flowers))
+        for run in flowers:
+            console.print(f"Flower's start-up: {run['startup_seconds']:.0f} s")
+
+
+if __name__ == "__main__":
+    main()
