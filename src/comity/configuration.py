@@ -15,6 +15,7 @@ import numpy as np
 import tomli_w
 from numpy.typing import NDArray
 from pydantic import StringConstraints
+from torch import nn
 
 from comity import algorithms, problems
 from comity.algorithms import Algorithm
@@ -54,6 +55,9 @@ class Configuration(Settings):
     keep: Literal["best", "last"] = setting(
         "best", "hand over each client's best validated model, or its last one"
     )
+    keep_scope: Literal["client", "federation"] = setting(
+        "client", "who chooses what is best: each client its model, or all together one round"
+    )
     guard: bool = setting(
         False, "a client declines a mixed model that does worse on its validation than its own"
     )
@@ -85,6 +89,16 @@ class Configuration(Settings):
     def get_algorithm(self) -> Algorithm:
         return algorithms.make(self.algorithm, self.algorithm_settings)
 
+    def get_module(self) -> nn.Module:
+        """A fresh module as every client of this run holds one."""
+        problem = self.get_problem()
+        return self.get_algorithm().build(problem.model(), problem)
+
+    @property
+    def keeps_together(self) -> bool:
+        """Whether the server chooses the round whose models are kept."""
+        return self.keep == "best" and self.keep_scope == "federation"
+
     def get_preferences(self) -> NDArray[np.float64]:
         objectives = len(self.get_problem().objectives)
         return preferences(self.preferences, self.clients, objectives, self.seed)
@@ -97,7 +111,7 @@ class Configuration(Settings):
         return tomli_w.dumps(values)
 
 
-_FOR_THE_LEARNER = ("local_steps", "learning_rate")  # among an algorithm's tuned settings
+_FOR_THE_LEARNER = ("local_steps", "learning_rate", "optimiser")  # among an algorithm's tuned
 _TABLES = ("algorithm_settings", "learner_settings")
 RUN_SETTINGS = tuple(name for name in Configuration.model_fields if name not in _TABLES)
 
@@ -133,10 +147,13 @@ def configure(values: Mapping[str, Any]) -> Configuration:
         )
     tuned = dict(algorithm_class.declaration.tuned.get(problem.name, {}))
     spoken = {key: tuned.pop(key) for key in _FOR_THE_LEARNER if key in tuned}
+    usual = {key: tuned.pop(key) for key in ("rounds",) if key in tuned}
     given = values.get(problem.learner, {})
     learner_values = {**problem.defaults, **spoken, **given}
     settings = build(settings_class, learner_values, where=problem.learner)
     run_values = {key: value for key, value in values.items() if key in RUN_SETTINGS}
+    for key, value in {**problem.usual, **usual}.items():
+        run_values.setdefault(key, value)
     if "rounds" not in run_values:
         run_values["rounds"] = max(1, round(settings.total_steps / settings.local_steps))
     elif "total_steps" not in given and isinstance(run_values["rounds"], int):
@@ -148,8 +165,9 @@ def configure(values: Mapping[str, Any]) -> Configuration:
         elif run_values.get(episodes, 1) != 1:
             raise UserError(f"{episodes} means nothing for {problem.name}: it has data.")
     if not algorithm_class.communicates:
-        _refuse_meaningless(name, run_values)
-        run_values["guard"] = False
+        _refuse_meaningless(name, values)
+        run_values |= {"guard": False, "keep_scope": "client"}
+    _refuse_unfit(name, algorithm_class, problem, run_values)
     if isinstance(stack := run_values.get("chunk", 10), int):  # if not, it is refused below
         clients = run_values.get("clients", 20)
         settings = settings.decided(min(stack, clients) if isinstance(clients, int) else stack)
@@ -173,7 +191,34 @@ def configure(values: Mapping[str, Any]) -> Configuration:
     return configuration
 
 
+def _refuse_unfit(
+    name: str, algorithm: type[Algorithm], problem: Problem, values: Mapping[str, Any]
+) -> None:
+    """What an algorithm cannot do here, and settings that exclude each other."""
+    groups = problem.groups if isinstance(problem, DataProblem) else {}
+    if algorithm.needs_groups and len(groups) != 1:
+        raise UserError(
+            f"{name} balances the groups of one attribute of people; {problem.name} has "
+            f"{len(groups) or 'no'} such attributes. Use it on a problem with one, e.g. "
+            "adult-gender-dp: comity list problems."
+        )
+    whole = values.get("participation", 1.0) == 1.0
+    if algorithm.centralised and not whole:
+        raise UserError(f"participation means nothing for {name}: it pools the data of all.")
+    if values.get("keep", "best") == "best" and values.get("keep_scope") == "federation":
+        for key, plain in (("participation", 1.0), ("fine_tune", "none"), ("guard", False)):
+            if values.get(key, plain) != plain:
+                raise UserError(
+                    f"{key} = {values[key]} and keep_scope = federation exclude each other: one "
+                    "round is chosen of what all clients were sent. Say keep_scope = client."
+                )
+
+
 def _refuse_meaningless(name: str, values: Mapping[str, Any]) -> None:
+    if values.get("keep_scope", "client") != "client":
+        raise UserError(
+            f"keep_scope = federation means nothing for {name}: its clients are sent no models."
+        )
     if values.get("guard", False):
         raise UserError(f"guard = true means nothing for {name}: its clients receive no models.")
     if values.get("fine_tune", "none") != "none":

@@ -14,9 +14,9 @@ from comity.configuration import Configuration, configure
 from comity.engines.embedded import Embedded
 from comity.errors import UserError
 from comity.federation import Federation, Loop, Record
-from comity.fronts import front, measures
+from comity.fronts import front, measures, reach
 from comity.problems import DataProblem, EnvironmentProblem, Problem, register
-from comity.runs import CONFIG, Run
+from comity.runs import CONFIG, Run, Spans
 from comity.threads import limited
 
 Vectors = NDArray[np.float64]
@@ -91,14 +91,36 @@ def execute(run: Run, workers: int = 1, on_round: OnRound | None = None) -> Run:
             tested = {kept: engine.test(kept).round(6) for kept in (True, False)}
             has_data = isinstance(configuration.get_problem(), DataProblem)
             abroad = engine.test(configuration.keep == "best", "everyone") if has_data else None
+            spans = _spans(configuration, engine)
         kept = tested[configuration.keep == "best"]
         results = summarise(configuration, kept, tested[False], run.history, abroad)
+        if spans is not None:
+            run.save_spans(spans)
+            results["spanned"] = _spanned(spans, results["reference_point"])
+            # what a client can reach is all that it spans, not the one point it prefers
+            results["metrics"]["own_hypervolume"] = results["spanned"]["hypervolume"]
         run.save_results(results, time.monotonic() - started)
 
     from comity.report import write_report  # drawing is slow to import and comes last
 
     write_report(run)
     return run
+
+
+def _spans(configuration: Configuration, engine: Embedded) -> Spans | None:
+    """What every client reaches at many preferences, where its model takes any."""
+    objectives = len(configuration.get_problem().objectives)
+    asked = configuration.get_algorithm().spanned(objectives, "test")
+    return None if asked is None else Spans(asked, engine.span(asked).round(6))
+
+
+def _spanned(spans: Spans, reference: list[float]) -> dict[str, Any]:
+    each = reach(spans.vectors, reference)
+    return {
+        "preferences": len(spans.preferences),
+        "hypervolume": float(each.mean()),
+        "per_client": each.tolist(),
+    }
 
 
 def _restore(run: Run, loop: Loop) -> float:
@@ -160,6 +182,7 @@ def summarise(
             configuration.preferences if isinstance(configuration.preferences, str) else "given"
         ),
         "keep": configuration.keep,
+        "keep_scope": configuration.keep_scope,
         "guard": configuration.guard,
         "fine_tune": configuration.fine_tune,
         "reference_point": list(problem.reference_point),
@@ -251,6 +274,7 @@ def _entry(record: Record) -> dict[str, Any]:
         "kept": plain(report.kept),
         "declined": report.declined.tolist(),
         "clusters": record.clusters,
+        "chosen": record.chosen,
         "mixing": plain(record.mixing if _drawable(record.mixing) else None),
         "bytes_up": record.bytes_up,
         "bytes_down": record.bytes_down,

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+import torch
 
 from comity.algorithms import Round, Survey
 from comity.configuration import Configuration
@@ -31,6 +32,8 @@ class Record:
     clients: tuple[int, ...]
     report: Report | None
     clusters: list[list[int]] | None = None
+    chosen: bool = False
+    """What clients were sent at the start of it is what all of them keep so far."""
     mixing: Matrix | None = None
     bytes_up: int = 0
     bytes_down: int = 0
@@ -54,7 +57,9 @@ class Federation:
         self.algorithm = configuration.get_algorithm()
         self.everyone = tuple(range(configuration.clients) if clients is None else clients)
         self.done = 0
-        self._template = initial_fleet(configuration, 1) if initial is None else initial
+        models = initial_fleet(configuration, 1) if initial is None else initial
+        self._template = models.group(*self.algorithm.sends)
+        self._best = -np.inf
         self._rows: Fleet | None = None
         self._route: dict[int, int] = {}
         self._uploads: Fleet | None = None
@@ -99,7 +104,7 @@ class Federation:
         if gradients is not None:
             good &= gradients.finite().reshape(len(present), -1).all(axis=1)
         for values in message.statistics.values():
-            good &= np.isfinite(values).all(axis=1)
+            good &= np.isfinite(values).reshape(len(present), -1).all(axis=1)
         for client in np.array(present)[~good].tolist():
             record.events.append(
                 f"client {client}, round {record.round}: its losses or gradients are not finite; "
@@ -119,6 +124,7 @@ class Federation:
         """Check and mix what the clients of a round sent; those named must be rolled back."""
         number, present = record.round, record.clients
         self.done = number
+        self.choose(message, record)
         if not (self._mixes(number) and self.algorithm.communicates):
             return ()
         assert message.models is not None
@@ -126,6 +132,7 @@ class Federation:
         start = self._start(present, self._delivered, message)
         self._remember_uploads(message)
         good = message.models.finite().reshape(len(present), -1).all(axis=1)
+        good &= message.statistics.get("unsound", np.zeros(len(present))) == 0
         failed = tuple(np.array(present)[~good].tolist())
         for client in failed:
             record.events.append(
@@ -147,12 +154,32 @@ class Federation:
                 sent=sent.group(*self._template),
                 start=start.group(*self._template),
                 sizes=message.statistics["size"][rows],
+                told={name: message.statistics[name][rows] for name in self.algorithm.tells},
             )
         )
         self._take(sent, start, mixings)
         record.clusters = self.algorithm.clusters()
         record.mixing = self._who_from_whom(mixings, senders)
         return failed
+
+    def choose(self, message: Message, record: Record) -> None:
+        """Whether what the clients were sent serves all of them better than what they keep."""
+        worth = message.statistics.get("validation")
+        if worth is not None and worth.mean() > self._best:  # nan: nothing was sent yet
+            self._best, record.chosen = float(worth.mean()), True
+
+    def gather(self, message: Message, record: Record) -> Fleet:
+        """What every client gets of the models that all of them would hand over."""
+        assert message.models is not None
+        record.bytes_up += _total(message)
+        sound = message.models.finite()
+        models = {name: torch.nan_to_num(t) for name, t in message.models.tensors.items()}
+        sizes = np.where(sound, message.statistics["size"], 0.0)
+        gathered = self.algorithm.gather(Fleet(models), sizes)
+        everyone = len(self.everyone)
+        delivered = Fleet({k: t.expand(everyone, *t.shape) for k, t in gathered.items()})
+        record.bytes_down += _size(delivered, everyone)
+        return delivered
 
     def _mixes(self, number: int) -> bool:
         replaced = self.configuration.fine_tune == "replace-last"
@@ -254,13 +281,17 @@ class Federation:
             if fleet is not None:
                 tensors.update({f"{part}/{k}": t.numpy() for k, t in fleet.tensors.items()})
         route = [self._route.get(client, -1) for client in self.everyone]
-        return tensors, {"done": self.done, "route": route, "algorithm": self.algorithm.state()}
+        values = {"done": self.done, "route": route, "algorithm": self.algorithm.state()}
+        if np.isfinite(self._best):
+            values["best"] = self._best
+        return tensors, values
 
     def load(self, tensors: Values, values: Mapping[str, Any]) -> None:
         """Take back what `state` gave."""
         self._rows = Fleet.from_arrays(part(tensors, "rows/"))
         self._uploads = Fleet.from_arrays(part(tensors, "uploads/"))
         self.done = values["done"]
+        self._best = values.get("best", -np.inf)
         pairs = zip(self.everyone, values["route"], strict=True)
         self._route = {client: row for client, row in pairs if row >= 0}
         self.algorithm.load(values["algorithm"])
@@ -301,6 +332,8 @@ class Loop:
                     rows = slice(at, at + len(record.clients))
                     record.report = report.part(rows)
                     failed += self.federations[i].take(message.part(rows), record)
+                    if record.chosen:
+                        self.engine.keep(record.clients)
                     at = rows.stop
             if failed:
                 self.engine.roll_back(tuple(sorted(failed)))
@@ -322,15 +355,28 @@ class Loop:
     def finish(self) -> list[Record]:
         """The last delivery to all, and fine-tuning after it."""
         extra = int(self.federations[0].configuration.fine_tune.partition(":")[2] or 0)
-        asked = [federation.last_order() for federation in self.federations]
+        asked = [self._gathered(f, *f.last_order()) for f in self.federations]
         for places in _alike([order for order, _ in asked]):
-            report = self.engine.finish(_joined([asked[i][0] for i in places]), extra)
+            message, report = self.engine.finish(_joined([asked[i][0] for i in places]), extra)
             at = 0
             for i in places:
                 record = asked[i][1]
-                record.report = report.part(slice(at, at + len(record.clients)))
-                at += len(record.clients)
+                rows = slice(at, at + len(record.clients))
+                record.report = report.part(rows)
+                self.federations[i].choose(message.part(rows), record)
+                if record.chosen:
+                    self.engine.keep(record.clients)
+                at = rows.stop
         return [record for _, record in asked]
+
+    def _gathered(
+        self, federation: Federation, order: Order, record: Record
+    ) -> tuple[Order, Record]:
+        """The last order; where clients end with an ensemble, it delivers everybody's model."""
+        if not federation.algorithm.gathers:
+            return order, record
+        message = self.engine.collect(federation.everyone)
+        return replace(order, models=federation.gather(message, record)), record
 
     def state(self) -> tuple[Values, dict[str, Any]]:
         """Everything that is needed to go on as if never interrupted."""

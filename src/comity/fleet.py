@@ -88,10 +88,11 @@ class Fleet:
         return Fleet({name: tensor[place] for name, tensor in self.tensors.items()})
 
     def put(self, rows: Sequence[int] | NDArray[np.int64], other: Fleet) -> None:
-        """Overwrite some rows, for the names that ``other`` has."""
+        """Overwrite some rows, for the names that ``other`` has; what `select` shares is there."""
         index = torch.as_tensor(np.asarray(rows, dtype=np.int64))
         for name, tensor in other.tensors.items():
-            self.tensors[name][index] = tensor
+            if tensor is not self.tensors[name]:
+                self.tensors[name][index] = tensor
 
     def clone(self) -> Fleet:
         return Fleet({name: tensor.clone() for name, tensor in self.tensors.items()})

@@ -49,6 +49,15 @@ def hypervolume(vectors: Vectors, reference: Sequence[float]) -> float:
     return float(moocore.hypervolume(front(vectors), ref=np.asarray(reference), maximise=True))
 
 
+def reach(sets: Vectors, reference: Sequence[float]) -> NDArray[np.float64]:
+    """The hypervolume of each of several sets (sets x vectors x objectives).
+
+    Vectors with something undefined count nothing.
+    """
+    known = [vectors[np.isfinite(vectors).all(axis=1)] for vectors in sets]
+    return np.array([hypervolume(vectors, reference) for vectors in known])
+
+
 def sparsity(vectors: Vectors) -> float:
     """Mean squared gap between neighbours, objective by objective (Xu et al., 2020)."""
     points = front(vectors)

@@ -9,12 +9,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from torch import Tensor
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
 
 from comity.fleet import Tree
 
 Batch = Mapping[str, Tensor]
 """Some samples: ``inputs``, what the objectives speak of, and the ``weight`` of each sample."""
+
+
+def _nothing(*_: object) -> Tensor:
+    raise NotImplementedError("this view shows no network")
 
 
 @dataclass(frozen=True)
@@ -25,6 +32,19 @@ class View:
     """What it received at the start of the round."""
     brief: Tree = field(default_factory=dict)
     """What the server answered to the survey of this round."""
+    drawn: Tree = field(default_factory=dict)
+    """The random numbers of this step, as `Phase.draw` gave them."""
+    passes: Tensor = field(default_factory=lambda: torch.zeros(()))
+    """How often it has gone through its data in this phase."""
+    forward: Callable[..., Tensor] = _nothing
+    """``(parameters, inputs, …)``: what the client's module answers with these parameters."""
+    losses: Callable[[Tensor, Batch], Tensor] = _nothing
+    """``(outputs, batch)``: the problem's losses, in the learner's scale."""
+
+
+Loss = Callable[[Tree, Batch, View], Tensor]
+Update = Callable[[Tree, Batch, View], Tree]
+"""From all that a client keeps and all its training samples: the tensors that change."""
 
 
 @dataclass(frozen=True)
@@ -40,3 +60,27 @@ class Phase:
     """How much each objective counts, in place of the client's own scalarisation."""
     surveyed: bool = False
     """The first step goes along the gradients that the survey took, so weighted."""
+    loss: Loss | None = None
+    """What is minimised in place of the client's own scalarised objective."""
+    train: tuple[str, ...] = ("*",)
+    """Which tensors are trained, as patterns of their names; the others stand still."""
+    share: float = 1.0
+    """How much of the round's steps this phase takes, relative to the other phases."""
+    draw: Callable[[np.random.Generator, int], Mapping[str, NDArray[np.float64]]] | None = None
+    """All random numbers that the loss uses in so many steps, one row a step."""
+    before: Update | None = None
+    """What the client sets before the first step."""
+    after_pass: Update | None = None
+    """What the client changes each time it has gone through its data."""
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What an algorithm makes of a problem's network, and how clients use it."""
+
+    module: nn.Module
+    """Holds everything that a client keeps; its forward is the prediction."""
+    conditional: bool = False
+    """Its forward takes a preference, or several, after the inputs."""
+    pooled: bool = False
+    """The first client trains on the data of all; nobody else trains."""

@@ -4,6 +4,7 @@ config.toml              complete: running it again gives the same bits
 history.jsonl            one line a round, appended and flushed
 checkpoint.safetensors   everything needed to go on, in one file that is whole or absent
 models/client-*.safetensors
+spans.safetensors        what clients reach at many preferences, where their models take any
 results.json             no times and no paths: equal runs have equal bytes
 timing.json              how long it took
 report.html, *.png       the pictures
@@ -14,6 +15,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -25,16 +27,29 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 from torch import nn
 
+from comity.algorithms import Algorithm
 from comity.configuration import Configuration, configure, read_toml
 from comity.errors import UserError
 from comity.fleet import Fleet
 from comity.fronts import front
+from comity.preferences import checked
 from comity.version import __version__
 
 Values = dict[str, NDArray[Any]]
 
 CONFIG, HISTORY, CHECKPOINT = "config.toml", "history.jsonl", "checkpoint.safetensors"
 RESULTS, TIMING, MODELS = "results.json", "timing.json", "models"
+SPANS = "spans.safetensors"
+
+
+@dataclass(frozen=True)
+class Spans:
+    """What clients reach whose models take any preference."""
+
+    preferences: NDArray[np.float64]
+    """Those that were asked for (preferences x objectives): importance, more is more."""
+    vectors: NDArray[np.float64]
+    """Objective vectors on test samples (clients x preferences x objectives)."""
 
 
 class Directory:
@@ -122,6 +137,10 @@ class Run(Directory):
 
     kind = "run"
 
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self._modules: dict[int, nn.Module] = {}
+
     @classmethod
     def create(cls, path: Path, configuration: Configuration) -> Run:
         """Start a run's directory."""
@@ -151,15 +170,50 @@ class Run(Directory):
         # None, where a score is undefined, becomes nan
         return np.array([list(row.values()) for row in rows], dtype=np.float64)
 
-    def model(self, client: int) -> nn.Module:
-        """A client's model as a plain module."""
-        path = self.path / MODELS / f"client-{client}.safetensors"
+    @property
+    def spans(self) -> Spans | None:
+        """What clients reach at many preferences; None where their models take none."""
+        path = self.path / SPANS
         if not path.is_file():
+            return None
+        tensors, _ = load_values(path)
+        return Spans(tensors["preferences"], tensors["vectors"])
+
+    def model(self, client: int) -> nn.Module:
+        """A client's model as a plain module; where it takes any preference, at the client's."""
+        own = self.configuration.get_preferences()
+        module = self._module(client)
+        return self._algorithm.predictor(module, own[client]).eval()
+
+    def model_for(self, client: int, preference: Sequence[float]) -> nn.Module:
+        """A client's model at a preference (importance: more is more), as a plain module.
+
+        Only for algorithms whose models take any preference, such as praffl.
+        """
+        objectives = len(self.configuration.get_problem().objectives)
+        (wanted,) = checked([list(preference)], 1, objectives, where="preference")
+        if self._algorithm.spanned(objectives, "test") is None:
             raise UserError(
-                f"client = {client}: {self.path} has no model of that client; clients are "
-                f"0 to {self.configuration.clients - 1}, and the run must be finished."
+                f"{self.path}: a model of {self.configuration.algorithm} takes no preference; use "
+                "model(client), or train with praffl."
             )
-        return load_model(path, self.configuration.get_problem().model())
+        return self._algorithm.predictor(self._module(client), wanted).eval()
+
+    @cached_property
+    def _algorithm(self) -> Algorithm:
+        return self.configuration.get_algorithm()
+
+    def _module(self, client: int) -> nn.Module:
+        """All that a client keeps, loaded once."""
+        if client not in self._modules:
+            path = self.path / MODELS / f"client-{client}.safetensors"
+            if not (self.finished and path.is_file()):
+                raise UserError(
+                    f"client = {client}: {self.path} has no model of that client; clients are "
+                    f"0 to {self.configuration.clients - 1}, and the run must be finished."
+                )
+            self._modules[client] = load_model(path, self.configuration.get_module())
+        return self._modules[client]
 
     # -- while it runs ---------------------------------------------------------------------
 
@@ -173,6 +227,10 @@ class Run(Directory):
                 f"comity run --config {self.path / CONFIG}"
             )
         write_whole(path, b"".join(lines[:rounds]))
+
+    def save_spans(self, spans: Spans) -> None:
+        arrays = {"preferences": spans.preferences, "vectors": spans.vectors}
+        save_values(self.path / SPANS, arrays, about(self.configuration))
 
     def save_models(self, models: Fleet) -> None:
         """One file a client, with what is needed to use it in its header."""

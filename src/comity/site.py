@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 
 from comity.configuration import Configuration
 from comity.fleet import Fleet
+from comity.fronts import reach
 from comity.learners import LEARNERS, Learner, Task
-from comity.local import Phase
+from comity.local import Setup
 from comity.streams import torch_seeded
 
 Values = dict[str, NDArray[Any]]
@@ -52,8 +53,10 @@ class Message:
     clients: tuple[int, ...]
     models: Fleet | None
     statistics: dict[str, NDArray[np.float64]]
-    """``size``: how much data a client has; ``declined``: 1 where it kept its own model; in a
-    survey ``losses`` and ``preferences``, where the algorithm declares that it asks for them."""
+    """``size``: how much data a client has; ``declined``: 1 where it kept its own model;
+    ``unsound``: 1 where something that it keeps is no longer finite; ``validation``: the
+    hypervolume of what it was sent, where the federation keeps a round for all; and what the
+    algorithm declares that clients tell (`Algorithm.tells`, in a survey `Algorithm.surveys`)."""
 
     def part(self, rows: slice) -> Message:
         """What some of the clients sent."""
@@ -114,7 +117,9 @@ class Engine(Protocol):
     def survey(self, order: Order) -> Message: ...
     def round(self, order: Order) -> tuple[Message, Report]: ...
     def roll_back(self, clients: tuple[int, ...]) -> None: ...
-    def finish(self, order: Order, extra_rounds: int) -> Report: ...
+    def keep(self, clients: tuple[int, ...]) -> None: ...
+    def finish(self, order: Order, extra_rounds: int) -> tuple[Message, Report]: ...
+    def collect(self, clients: tuple[int, ...]) -> Message: ...
     def install(self, order: Order) -> None: ...
     def state(self) -> Values: ...
     def load(self, state: Values) -> None: ...
@@ -123,7 +128,7 @@ class Engine(Protocol):
 def initial_fleet(configuration: Configuration, clients: int) -> Fleet:
     """The common initial model: averaging differently initialised networks is meaningless."""
     with torch_seeded(configuration.seed, "initial model"):
-        return Fleet.of(configuration.get_problem().model(), clients)
+        return Fleet.of(configuration.get_module(), clients)
 
 
 class Site:
@@ -132,24 +137,32 @@ class Site:
     def __init__(self, configuration: Configuration, clients: tuple[int, ...]) -> None:
         self.configuration, self.clients = configuration, clients
         self._algorithm = configuration.get_algorithm()
-        self._phase = self._algorithm.phase()
         self._surveyed: tuple[Vectors | None, NDArray[np.bool_]] | None = None
         problem = configuration.get_problem()
         self._preferences = configuration.get_preferences()[list(clients)]
         self._models = initial_fleet(configuration, len(clients))
         learner_class, settings_class = LEARNERS[problem.learner]
         settings = settings_class(**configuration.learner_settings)
-        self._local_steps = settings.local_steps
-        self._learner: Learner = learner_class(
-            problem, settings, clients, self._preferences, configuration.seed, self._models
-        )
         count, objectives = self._preferences.shape
+        conditional = self._algorithm.spanned(objectives, "validation") is not None
+        setup = Setup(configuration.get_module(), conditional, self._algorithm.centralised)
+        self._learner: Learner = learner_class(
+            problem, settings, clients, self._preferences, configuration.seed, self._models, setup
+        )
+        self._together = configuration.keeps_together
+        self._reference_point = problem.reference_point
+        self._phases = self._algorithm.phases(problem)
+        self._phases_alone = self._algorithm.phases_alone(problem)
+        self._answer = self._algorithm.answer(problem)
         self._kept = self._models.clone()
         self._kept_value = np.full((count, objectives), -np.inf)
+        self._kept_worth = np.full(count, -np.inf)
         self._own_value = np.full((count, objectives), -np.inf)
         self._rounds = np.zeros(count, dtype=np.int64)
         self._validation_steps = np.zeros(count, dtype=np.int64)
         self._start = self._models.clone()
+        self._start_value = np.full((count, objectives), -np.inf)
+        self._start_worth = np.full(count, np.nan)
         # What decides which model a client holds is paid for out of its steps; watching is not.
         self._validation_counts = configuration.keep == "best" or configuration.guard
 
@@ -170,7 +183,9 @@ class Site:
         guarded = self._algorithm.personal
         self._surveyed = self._receive(rows, order.models, guarded=guarded)
         asked = self._algorithm.surveys
-        values, gradients = self._learner.survey(self._models, rows, asked, order.round)
+        values, gradients = self._learner.survey(
+            self._models, rows, asked, order.round, self._answer
+        )
         return Message(order.clients, gradients, values)
 
     def round(self, order: Order) -> tuple[Message, Report]:
@@ -180,16 +195,15 @@ class Site:
         received, declined = self._surveyed or self._receive(rows, order.models, guarded=guarded)
         self._surveyed = None
         self._rounds[rows] += 1
-        goal = self._rounds[rows] * self._local_steps
+        goal = self._rounds[rows] * self._learner.round_steps[rows]
         copies = None
         if self._algorithm.apart and not order.alone:
             copies = self._learner.train_apart(self._models, rows, self._task(rows, order, goal))
             trained = None
         else:
             trained = self._train(rows, order, goal)
-        return self._message(order.clients, declined, copies), self._report(
-            rows, received, trained, declined
-        )
+        message = self._message(order.clients, declined, copies)
+        return message, self._report(rows, received, trained, declined)
 
     def roll_back(self, clients: tuple[int, ...]) -> None:
         """These clients' training went wrong: back to the models that they started from."""
@@ -199,15 +213,31 @@ class Site:
         self._learner.restart(rows, start)
         self._own_value[rows] = -np.inf
 
-    def finish(self, order: Order, extra_rounds: int) -> Report:
+    def keep(self, clients: tuple[int, ...]) -> None:
+        """The models that these clients were last sent are to be kept: the server's choice."""
+        rows = self._rows(clients)
+        self._kept.put(rows, self._start.select(rows))
+        self._kept_value[rows] = self._start_value[rows]
+
+    def collect(self, clients: tuple[int, ...]) -> Message:
+        """The models that these clients would hand over, for an ensemble of all of them."""
+        rows = self._rows(clients)
+        held = self.models(self.configuration.keep == "best").select(rows)
+        statistics = {"size": self._learner.sizes[rows]}
+        return Message(clients, held.group(*self._algorithm.sends), statistics)
+
+    def finish(self, order: Order, extra_rounds: int) -> tuple[Message, Report]:
         """The last delivery, and fine-tuning after it."""
         rows = self._rows(order.clients)
+        if self._algorithm.gathers and order.models is not None:
+            self._kept.put(rows, order.models)  # into what they chose to hand over
         received, declined = self._receive(rows, order.models, guarded=True)
         trained = None
         if extra_rounds:
-            goal = (self._rounds[rows] + extra_rounds) * self._local_steps
+            goal = (self._rounds[rows] + extra_rounds) * self._learner.round_steps[rows]
             trained = self._train(rows, order, goal)
-        return self._report(rows, received, trained, declined)
+        message = Message(order.clients, None, self._choice(rows))
+        return message, self._report(rows, received, trained, declined)
 
     def _receive(
         self, rows: Rows, models: Fleet | None, guarded: bool
@@ -218,7 +248,7 @@ class Site:
         if models is not None:
             own = self._models.select(rows).clone()
             self._models.put(rows, models.group(*self._models))
-            value = self._validate(rows)
+            value = self._validate(rows, sent=True)
             if self.configuration.guard and guarded:
                 preference = self._preferences[rows]
                 declined = _score(value, preference) < _score(self._own_value[rows], preference)
@@ -227,46 +257,78 @@ class Site:
             taken = np.flatnonzero(~declined)
             self._learner.receive(rows[taken], models.select(taken))
             self._own_value[rows[taken]] = value[taken]
+            self._start_value[rows] = value
         self._start.put(rows, self._models.select(rows))
         return value, declined
 
     def _task(self, rows: Rows, order: Order, allowance: Rows) -> Task:
         spent = self._validation_steps[rows] if self._validation_counts else 0
-        phase = Phase(penalty=self._phase.penalty) if order.alone else self._phase
-        return Task(order.round, phase, self._start, allowance - spent, order.brief)
+        phases = self._phases_alone if order.alone else self._phases
+        return Task(order.round, phases, self._start, allowance - spent, order.brief)
 
     def _train(self, rows: Rows, order: Order, allowance: Rows) -> Vectors:
         self._learner.train(self._models, rows, self._task(rows, order, allowance))
-        value = self._validate(rows)
+        value = self._validate(rows, sent=False)
         self._own_value[rows] = value
         return value
 
-    def _validate(self, rows: Rows) -> Vectors:
-        """Judge the models that some clients hold now, and remember each client's best."""
+    def _validate(self, rows: Rows, sent: bool) -> Vectors:
+        """Judge the models that some clients hold now, and remember each client's best.
+
+        Where the server chooses the round to keep, clients only note what those that they were
+        sent are worth.
+        """
         value, steps = self._learner.judge(
             self._models, rows, "validation", self.configuration.validation_episodes
         )
         self._validation_steps[rows] += steps
-        preference = self._preferences[rows]
-        better = _score(value, preference) > _score(self._kept_value[rows], preference)
-        better &= self._models.select(rows).finite()
+        if self._together:
+            if sent:
+                self._start_worth[rows] = self._reach(rows, value)
+            return value
+        worth = self._worth(rows, value)
+        better = (worth > self._kept_worth[rows]) & self._models.select(rows).finite()
         places = np.flatnonzero(better)
         self._kept.put(rows[places], self._models.select(rows[places]))
         self._kept_value[rows[places]] = value[places]
+        self._kept_worth[rows[places]] = worth[places]
         return value
+
+    def _worth(self, rows: Rows, value: Vectors) -> NDArray[np.float64]:
+        """By what a client chooses the model to keep: its preference, or all that it can reach."""
+        if self._algorithm.spanned(value.shape[1], "validation") is not None:
+            return self._reach(rows, value)
+        return _score(value, self._preferences[rows])
+
+    def _reach(self, rows: Rows, value: Vectors) -> NDArray[np.float64]:
+        """Hypervolume of what each client's model reaches: one vector, or all that it spans."""
+        sets = value[:, None]
+        asked = self._algorithm.spanned(value.shape[1], "validation")
+        if asked is not None:
+            sets = self._learner.span(self._models, rows, "validation", asked)
+        return reach(sets, self._reference_point)
 
     def _message(
         self, clients: tuple[int, ...], declined: NDArray[np.bool_], copies: Fleet | None
     ) -> Message:
         rows = self._rows(clients)
-        models = self._models.select(rows) if copies is None else copies
+        held = self._models.select(rows)
+        models = held.group(*self._algorithm.sends) if copies is None else copies
         companions = self._learner.companions()
         if companions is not None:
             models = Fleet({**models.tensors, **companions.select(rows).tensors})
-        statistics = {"size": self._learner.sizes[rows]}
+        statistics = {"size": self._learner.sizes[rows], **self._choice(rows)}
         if self.configuration.guard:
             statistics["declined"] = declined.astype(np.float64)
+        if len(held.tensors) > len(models.tensors):
+            statistics["unsound"] = (~held.finite()).astype(np.float64)
+        for name in self._algorithm.tells:
+            statistics[name] = held[name].double().numpy()
         return Message(clients, models, statistics)
+
+    def _choice(self, rows: Rows) -> dict[str, NDArray[np.float64]]:
+        """What the server needs to choose the round that is kept for all."""
+        return {"validation": self._start_worth[rows]} if self._together else {}
 
     def _report(
         self,
@@ -295,6 +357,12 @@ class Site:
         """The models that the clients hold: their best validated ones, or their last."""
         return self._kept if kept else self._models
 
+    def span(self, preferences: Vectors) -> Vectors:
+        """Judge final models on test samples at many preferences (clients x preferences)."""
+        rows = np.arange(len(self.clients))
+        kept = self.configuration.keep == "best"
+        return self._learner.span(self.models(kept), rows, "test", preferences)
+
     def test(self, kept: bool, purpose: str = "test") -> Vectors:
         """Judge final models on test episodes or samples, which nothing has seen before."""
         rows = np.arange(len(self.clients))
@@ -307,6 +375,7 @@ class Site:
         """Everything that the clients of this site remember between rounds, client first."""
         state: Values = {
             "kept_value": self._kept_value,
+            "kept_worth": self._kept_worth,
             "own_value": self._own_value,
             "rounds": self._rounds,
             "validation_steps": self._validation_steps,
@@ -319,6 +388,7 @@ class Site:
     def load(self, state: Values) -> None:
         """Take back what `state` gave."""
         self._kept_value = state["kept_value"].copy()
+        self._kept_worth = state["kept_worth"].copy()
         self._own_value = state["own_value"].copy()
         self._rounds = state["rounds"].copy()
         self._validation_steps = state["validation_steps"].copy()

@@ -11,6 +11,7 @@ from comity.algorithms import Survey, make
 from comity.algorithms.fedcmoo import gram_of_mean
 from comity.errors import UserError
 from comity.local import View
+from tests.tiny import TINY
 from tests.vectors import fleet, round_of
 
 FEDCMOO: dict[str, Any] = {
@@ -91,7 +92,7 @@ def test_the_server_steps_along_the_mean_update():
 
 
 def test_clients_train_on_the_weighted_objectives():
-    phase = make("fedcmoo", {}).phase()
+    (phase,) = make("fedcmoo", {}).phases(TINY)
     assert phase.surveyed
     assert phase.weights is not None
     w = torch.tensor([0.3, 0.7])

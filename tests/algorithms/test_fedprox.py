@@ -4,11 +4,12 @@ import torch
 
 from comity.algorithms import make
 from comity.local import View
+from tests.tiny import TINY
 
 
 def test_the_pull_gives_the_printed_trajectory():
     """f = (θ-4)²/2, θ_received = 1, μ = 1, η = 0.1: 1, 1.3, 1.54; objective 3.1716."""
-    pull = make("fedprox", {"mu": 1.0}).phase().penalty
+    pull = make("fedprox", {"mu": 1.0}).phases(TINY)[0].penalty
     assert pull is not None
     received = {"theta": torch.tensor([1.0])}
     theta, path = torch.tensor([1.0], requires_grad=True), [1.0]
@@ -23,7 +24,7 @@ def test_the_pull_gives_the_printed_trajectory():
 
 
 def test_without_strength_there_is_no_pull():
-    pull = make("fedprox", {"mu": 0.0}).phase().penalty
+    pull = make("fedprox", {"mu": 0.0}).phases(TINY)[0].penalty
     assert pull is not None
     here, there = {"a": torch.ones(3)}, {"a": torch.zeros(3)}
     assert pull(here, View(there)).item() == 0.0

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
+import pickle
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from comity.errors import UserError
-from comity.problems.datasets import DATASETS, dataset
+from comity.problems import find
+from comity.problems.datasets import DATASETS, dataset, shipped
 
 
 @pytest.mark.parametrize(
@@ -101,3 +103,21 @@ def test_a_damaged_copy_is_refused(monkeypatch, change, message):
     monkeypatch.setitem(DATASETS, "damaged", replace(DATASETS["heart-disease"], **change))
     with pytest.raises(UserError, match=rf"damaged: its copy is damaged \({message}"):
         dataset("damaged")
+
+
+@pytest.mark.parametrize("name", ["adult", "law-school", "credit-default", "heart-disease"])
+def test_rows_of_the_shipped_file_are_encoded_as_they_were(name):
+    """Codes are renamed on the way, and 0 for an unknown cholesterol is missing, too."""
+    table, columns = dataset(name), shipped(name)
+    del columns[DATASETS[name].label]
+    last = {column: cells[-100:] for column, cells in columns.items()}
+    np.testing.assert_array_equal(table.encode(last), table.inputs[-100:])
+    np.testing.assert_array_equal(table.encode(columns), table.inputs)
+
+
+def test_a_fairness_problem_encodes_new_people():
+    problem = pickle.loads(pickle.dumps(find("heart-disease-gender-dp")))
+    columns = shipped("heart-disease")
+    np.testing.assert_array_equal(problem.encode(columns), problem.samples().columns["inputs"])
+    with pytest.raises(UserError, match=r"unknown value of column 'cp' in row 2 .* no symptoms"):
+        problem.encode(columns | {"cp": ["9.0"] * 920})

@@ -350,3 +350,71 @@ def test_too_many_categories_are_refused():
         UserError, match=r"'age' has 1,002 different values .*\('x1' in row 1003\); correct it"
     ):
         table(changes=changes)
+
+
+NEW = {"age": ["41", "20.5"], "job": ["smith", "cook"], "sex": ["M", "F"]}
+
+
+def test_new_rows_get_the_inputs_of_the_tables_own():
+    old = table()
+    assert old.features == ("age", "job=baker", "job=cook", "job=smith", "sex=F", "sex=M")
+    found = old.encode(read_columns(NEW | {"hired": ["?", "?"], "hobby": ["x", "y"]}, "new"))
+    assert found.dtype == np.float32
+    assert found.tolist() == [[41, 0, 0, 1, 0, 1], [20.5, 0, 1, 0, 1, 0]]
+    np.testing.assert_array_equal(old.encode(columns()), old.inputs)
+
+
+def test_new_rows_may_lack_what_rows_lacked_when_learning():
+    old = table(changes=HOLES, features=["age", "job"], missing="category")
+    new = {"age": ["", "", "1"], "job": ["smith", "", "cook"]}
+    # the table's median, whatever the new rows' own is
+    assert old.encode(new).tolist() == [[50, 1, 0, 0, 1], [50, 1, 1, 0, 0], [1, 0, 0, 1, 0]]
+    np.testing.assert_array_equal(old.encode(columns(**HOLES)), old.inputs)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"age": ["41", "old"]},
+            r"new rows of staff: row 3, column 'age' must be a number, .*'old'",
+        ),
+        ({"age": ["41", "1e99"]}, r"row 3, column 'age' must be a number, got '1e99'"),
+        (
+            {"age": ["", "41"]},
+            r"row 2, column 'age' is missing, but no row .*; fill it in or leave",
+        ),
+        ({"job": ["cook", ""]}, r"row 3, column 'job' is missing, but no row"),
+        (
+            {"job": ["cook", "smit"]},
+            r"unknown value of column 'job' in row 3 of new rows of staff 'smit'\. "
+            r"Did you mean 'smith'\? Valid: baker, cook, smith\.",
+        ),
+    ],
+)
+@pytest.mark.parametrize("missing", ["refuse", "drop", "category"])
+def test_new_rows_that_cannot_be_encoded_are_refused(changes, message, missing):
+    with pytest.raises(UserError, match=message):
+        table(missing=missing).encode(NEW | changes)
+
+
+def test_rows_that_were_dropped_are_no_pattern_for_new_ones():
+    old = table(changes={"age": [30, 40, 50, None]}, features=["age", "job"], missing="drop")
+    assert old.features == ("age", "job=baker", "job=cook")
+    with pytest.raises(UserError, match=r"row 3, column 'age' is missing"):
+        old.encode({"age": ["1", ""], "job": ["cook", "cook"]})
+
+
+def test_a_missing_category_is_not_offered_as_a_value():
+    old = table(changes=HOLES, features=["job"], missing="category")
+    with pytest.raises(UserError, match=r"'baker'\. Valid: cook, smith\."):
+        old.encode({"job": ["baker"]})
+
+
+def test_all_columns_that_new_rows_lack_are_listed():
+    with pytest.raises(
+        UserError, match=r"staff: new rows lack the columns age, sex; .* from: age, job, sex\."
+    ):
+        table().encode({"job": ["cook"]})
+    with pytest.raises(UserError, match=r"new rows lack the column age; "):
+        table(features=["age"]).encode({"job": ["cook"]})

@@ -7,17 +7,19 @@ system knows about an algorithm (lists, docs, validation, error messages) it rea
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from torch import nn
 
 from comity.errors import unknown
-from comity.fleet import Fleet
-from comity.local import Phase
+from comity.fleet import Fleet, Tree
+from comity.local import Phase, Update
 from comity.mixing import Mixing
+from comity.problems import Problem
 from comity.settings import Settings, build
 
 
@@ -47,6 +49,8 @@ class Round:
     """The model from which each row started this round."""
     sizes: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
     """How much data each present client has; equal for environments."""
+    told: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
+    """What the present clients told beside their models (`Algorithm.tells`), one row each."""
 
 
 @dataclass(frozen=True)
@@ -55,12 +59,9 @@ class Survey:
 
     present: tuple[int, ...]
     values: Mapping[str, NDArray[np.float64]]
-    """``losses`` and ``preferences``, one row a client, where the algorithm asks for them."""
+    """What the algorithm asks for (`Algorithm.surveys`) by name, one row a client."""
     gradients: Fleet | None = None
     """One row an objective of each client, client by client."""
-
-
-Asked = Literal["gradients", "losses", "preferences"]
 
 
 class Algorithm(Settings):
@@ -70,19 +71,61 @@ class Algorithm(Settings):
     personal: ClassVar[bool] = True
     """Each client trains on from a model of its own, so a client may decline what it is sent."""
     communicates: ClassVar[bool] = True
-    surveys: ClassVar[tuple[Asked, ...]] = ()
-    """What clients tell the server in a first exchange, before they train."""
+    surveys: ClassVar[tuple[str, ...]] = ()
+    """What clients tell the server in a first exchange, before they train.
+
+    Learners know ``gradients``, ``losses`` and ``preferences``; `answer` gives everything else.
+    """
+    sends: ClassVar[tuple[str, ...]] = ("*",)
+    """Which tensors travel, as patterns of their names; all others never leave their client."""
+    tells: ClassVar[tuple[str, ...]] = ()
+    """Which tensors a client tells the server beside its model; they are not mixed."""
     apart: ClassVar[bool] = False
     """Clients train one copy for each objective alone, from the same start, and send them all."""
+
+    centralised: ClassVar[bool] = False
+    """No federation: the first client trains on the data of all, for everybody."""
+    gathers: ClassVar[bool] = False
+    """After the last round everybody gets what `gather` makes of everybody's model."""
+    needs_groups: ClassVar[bool] = False
+    """It reads labels and one group of people for each sample."""
 
     @classmethod
     def needs_losses(cls) -> bool:
         """It reads the objectives as differentiable losses, which environments do not have."""
-        return cls.apart or "gradients" in cls.surveys or "losses" in cls.surveys
+        local = cls.build is not Algorithm.build or cls.needs_groups
+        return local or cls.apart or "gradients" in cls.surveys or "losses" in cls.surveys
 
-    def phase(self) -> Phase:
-        """How a client trains in a round. Default: on its own objective."""
-        return Phase()
+    def build(self, model: nn.Module, problem: Problem) -> nn.Module:
+        """The module that holds everything a client keeps, around the problem's network.
+
+        Parameters that no gradient shall train have ``requires_grad = False``. The module's
+        forward is the client's prediction.
+        """
+        return model
+
+    def predictor(self, module: nn.Module, preference: NDArray[np.float64]) -> nn.Module:
+        """What `build` made, as a plain module that predicts at a client's preference."""
+        return module
+
+    def spanned(self, objectives: int, purpose: str) -> NDArray[np.float64] | None:
+        """The preferences for which a client's model is judged, if it takes any; else None.
+
+        Such a module's forward takes preferences after the inputs, see `Conditional`.
+        """
+        return None
+
+    def phases(self, problem: Problem) -> Sequence[Phase]:
+        """How a client trains in a round. Default: in one phase, on its own objective."""
+        return [Phase()]
+
+    def phases_alone(self, problem: Problem) -> Sequence[Phase]:
+        """How a client trains when the server neither tells it anything nor mixes afterwards."""
+        return [replace(phase, weights=None, surveyed=False) for phase in self.phases(problem)]
+
+    def answer(self, problem: Problem) -> Update:
+        """How one client answers a survey, where it asks for more than learners know."""
+        return lambda parameters, everything, view: {}
 
     def brief(self, survey: Survey) -> dict[str, NDArray[np.float64]]:
         """The server's answer to a survey, the same for all clients (`View.brief`)."""
@@ -90,6 +133,10 @@ class Algorithm(Settings):
 
     def mix(self, round: Round) -> Mapping[str, Mixing]:
         """Who learns from whom, by tensor name; the key ``"*"`` stands for all other tensors."""
+        raise NotImplementedError
+
+    def gather(self, models: Fleet, sizes: NDArray[np.float64]) -> Tree:
+        """What every client gets of the models that all hand over; a broken one has size 0."""
         raise NotImplementedError
 
     def clusters(self) -> list[list[int]] | None:

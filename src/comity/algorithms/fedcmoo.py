@@ -8,12 +8,13 @@ from typing import Any, ClassVar
 import numpy as np
 from pydantic import PrivateAttr
 
-from comity.algorithms.algorithm import Algorithm, Asked, Round, Survey, algorithm
+from comity.algorithms.algorithm import Algorithm, Round, Survey, algorithm
 from comity.algorithms.thesis import fairness_settings
 from comity.errors import UserError
 from comity.fleet import Matrix
 from comity.local import Phase
 from comity.mixing import Mixing
+from comity.problems import Problem
 from comity.settings import setting
 from comity.solvers import Vector, descent_weights, project_simplex
 
@@ -39,7 +40,7 @@ class CommonWeights(Algorithm):
     """
 
     personal: ClassVar[bool] = False
-    surveys: ClassVar[tuple[Asked, ...]] = ("gradients",)
+    surveys: ClassVar[tuple[str, ...]] = ("gradients",)
 
     server_rate: float = setting(1.0, "length of the server's step along the mean update", above=0)
 
@@ -60,8 +61,8 @@ class CommonWeights(Algorithm):
         """The weights of the objectives in this round."""
         raise NotImplementedError
 
-    def phase(self) -> Phase:
-        return Phase(weights=lambda view: view.brief["weights"], surveyed=True)
+    def phases(self, problem: Problem) -> list[Phase]:
+        return [Phase(weights=lambda view: view.brief["weights"], surveyed=True)]
 
     def mix(self, round: Round) -> Mapping[str, Mixing]:
         n = len(round.present)

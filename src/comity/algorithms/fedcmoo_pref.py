@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from comity.algorithms.algorithm import Asked, Survey, algorithm
+from comity.algorithms.algorithm import Survey, algorithm
 from comity.algorithms.fedcmoo import THESIS, CommonWeights
 from comity.fleet import Matrix
 from comity.settings import setting
@@ -32,7 +32,7 @@ class FedCMOOPref(CommonWeights):
     objectives must be losses that are not negative.
     """
 
-    surveys: ClassVar[tuple[Asked, ...]] = ("gradients", "losses", "preferences")
+    surveys: ClassVar[tuple[str, ...]] = ("gradients", "losses", "preferences")
 
     kappa: float = setting(
         0.2, "share of the weights that is spread evenly over the objectives", at_least=0, at_most=1

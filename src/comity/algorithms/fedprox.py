@@ -10,6 +10,7 @@ from comity.algorithms.fedavg import FedAvg
 from comity.algorithms.thesis import fairness_settings
 from comity.fleet import Tree
 from comity.local import Phase, View
+from comity.problems import Problem
 from comity.settings import setting
 
 
@@ -36,9 +37,9 @@ class FedProx(FedAvg):
 
     mu: float = setting(1.0, "strength of the pull to the received model", at_least=0)
 
-    def phase(self) -> Phase:
+    def phases(self, problem: Problem) -> list[Phase]:
         def pull(tensors: Tree, view: View) -> Tensor:
             squares = [(tensors[k] - view.received[k]).square().sum() for k in tensors]
             return self.mu / 2 * torch.stack(squares).sum()
 
-        return Phase(penalty=pull)
+        return [Phase(penalty=pull)]

@@ -70,12 +70,22 @@ class Embedded:
         self._ask("install", self._shares(order))
 
     def roll_back(self, clients: tuple[int, ...]) -> None:
-        orders = self._shares(Order(0, clients, None))
-        self._ask("roll_back", {number: (part[0].clients,) for number, part in orders.items()})
+        self._ask("roll_back", self._named(clients))
 
-    def finish(self, order: Order, extra_rounds: int) -> Report:
+    def keep(self, clients: tuple[int, ...]) -> None:
+        self._ask("keep", self._named(clients))
+
+    def collect(self, clients: tuple[int, ...]) -> Message:
+        return Message.joined(self._ask("collect", self._named(clients)))
+
+    def finish(self, order: Order, extra_rounds: int) -> tuple[Message, Report]:
         parts = {n: (*part, extra_rounds) for n, part in self._shares(order).items()}
-        return _together(self._ask("finish", parts))
+        messages, reports = zip(*self._ask("finish", parts), strict=True)
+        return Message.joined(messages), _together(reports)
+
+    def span(self, preferences: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Objective vectors of the final models at many preferences (clients x preferences)."""
+        return np.concatenate(self._ask("span", self._everywhere(preferences)))
 
     def test(self, kept: bool, purpose: str = "test") -> NDArray[np.float64]:
         """Objective vectors of the final models of all clients on their tests.
@@ -106,6 +116,11 @@ class Embedded:
 
     def _everywhere(self, *arguments: object) -> dict[int, tuple[Any, ...]]:
         return dict.fromkeys(range(len(self._chunks)), arguments)
+
+    def _named(self, clients: tuple[int, ...]) -> dict[int, tuple[Any, ...]]:
+        """The clients of each chunk among those named."""
+        orders = self._shares(Order(0, clients, None))
+        return {number: (part[0].clients,) for number, part in orders.items()}
 
     def _shares(self, order: Order) -> dict[int, tuple[Any, ...]]:
         """Each chunk's part of an order; chunks without a client in it are not asked."""

@@ -12,7 +12,14 @@ from torch.optim.adam import adam
 class Adam:
     """Steps stacked tensors in place, each client as if it had an optimiser of its own."""
 
-    def __init__(self, tensors: list[Tensor], first: list[Tensor], second: list[Tensor]) -> None:
+    def __init__(
+        self,
+        tensors: list[Tensor],
+        first: list[Tensor],
+        second: list[Tensor],
+        weight_decay: float = 0.0,
+    ) -> None:
+        self._weight_decay = weight_decay
         self._stacked = (tensors, first, second)
         self._apart = (_apart(tensors), _apart(first), _apart(second))
 
@@ -38,7 +45,7 @@ class Adam:
             beta1=0.9,
             beta2=0.999,
             lr=rate,
-            weight_decay=0.0,
+            weight_decay=self._weight_decay,
             eps=1e-8,
             maximize=False,
         )
@@ -51,10 +58,13 @@ def adam_step(
     second: Sequence[Tensor],
     count: Tensor,
     rate: float,
+    weight_decay: float = 0.0,
 ) -> None:
     """The same step from elementary operations, which torch.compile fuses."""
     one, two = 1 - 0.9 ** (count + 1), 1 - 0.999 ** (count + 1)
     for tensor, grad, m, v in zip(tensors, grads, first, second, strict=True):
+        if weight_decay:
+            grad = grad + weight_decay * tensor
         m.lerp_(grad, 0.1)
         v.mul_(0.999).addcmul_(grad, grad, value=0.001)
         tensor.sub_(rate * (m / one) / ((v / two).sqrt() + 1e-8))

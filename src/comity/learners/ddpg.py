@@ -23,7 +23,7 @@ from comity.learners.off_policy import (
     OffPolicy,
     OffPolicySettings,
 )
-from comity.local import Phase
+from comity.local import Phase, Setup
 from comity.problems.environments import Policy
 from comity.problems.networks import ActorCritic
 from comity.problems.problem import EnvironmentProblem
@@ -61,9 +61,10 @@ class DDPG(OffPolicy):
         preferences: NDArray[np.float64],
         seed: int,
         fleet: Fleet,
+        setup: Setup,
     ) -> None:
         super().__init__(problem, settings, clients, preferences, seed, fleet)
-        model = problem.model()
+        model = setup.module
         assert isinstance(model, ActorCritic)
         self._bounded, self._width = model.bounded, len(model.low)
         self._actor, self._critic = forward(model.actor), forward(model.critic)

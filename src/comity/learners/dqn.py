@@ -24,7 +24,7 @@ from comity.learners.off_policy import (
     OffPolicy,
     OffPolicySettings,
 )
-from comity.local import Phase
+from comity.local import Phase, Setup
 from comity.problems.environments import Policy
 from comity.problems.networks import ActorCritic
 from comity.problems.problem import EnvironmentProblem
@@ -53,9 +53,10 @@ class DQN(OffPolicy):
         preferences: NDArray[np.float64],
         seed: int,
         fleet: Fleet,
+        setup: Setup,
     ) -> None:
         super().__init__(problem, settings, clients, preferences, seed, fleet)
-        self._forward = forward(problem.model())
+        self._forward = forward(setup.module)
         self._actions = int(problem.environment().action_space.n)
         features = self._environments.features
         self._features = None if features is None else torch.from_numpy(features)

@@ -21,13 +21,20 @@ class Holdings:
     """
 
     def __init__(
-        self, problem: DataProblem, clients: tuple[int, ...], seed: int, batch_size: int
+        self,
+        problem: DataProblem,
+        clients: tuple[int, ...],
+        seed: int,
+        batch_size: int,
+        pooled: bool = False,
     ) -> None:
         self._clients, self._seed = clients, seed
         self._columns = problem.columns()
         everybody = problem.shares()
         shares = [everybody[client] for client in clients]
         self._train = [share.train for share in shares]
+        if pooled and clients[0] == 0:  # what the first client learns from is everyone's
+            self._train[0] = np.sort(np.concatenate([share.train for share in everybody]))
         together = np.concatenate([share.test for share in everybody])
         self._parts = {
             "train": _padded(self._train),
@@ -38,6 +45,8 @@ class Holdings:
         self.sizes: NDArray[np.float64] = np.array([len(rows) for rows in self._train], dtype=float)
         self.batch_sizes: Rows = np.minimum(self.sizes, batch_size).astype(np.int64)
         """Who has less than a batch uses all there is."""
+        self.passes: Rows = -(-self.sizes // self.batch_sizes).astype(np.int64)
+        """How many steps go once through a client's samples."""
 
     def part(self, purpose: str, rows: Rows) -> tuple[Tensor, Tensor]:
         """The index of all samples of some clients for a purpose, and the weight of each."""

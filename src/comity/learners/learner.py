@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from comity.fleet import Fleet
-from comity.local import Phase
+from comity.local import Phase, Update
 from comity.settings import Settings, setting
 
 Rows = NDArray[np.int64]
@@ -34,7 +34,7 @@ class Task:
     """What some clients are to do in a round."""
 
     round: int
-    phase: Phase
+    phases: Sequence[Phase]
     start: Fleet
     """The models of the whole fleet as they were when the round began."""
     goal: Rows
@@ -54,6 +54,10 @@ class Learner(Protocol):
         """How much data each client has; equal for environments."""
 
     @property
+    def round_steps(self) -> Rows:
+        """How many steps each client takes in a round."""
+
+    @property
     def remarks(self) -> tuple[str, ...]:
         """What a user should know about how this learner works here."""
 
@@ -65,9 +69,12 @@ class Learner(Protocol):
         """Clients took over received models: adjust what the learner keeps beside the model."""
 
     def survey(
-        self, fleet: Fleet, rows: Rows, asked: Sequence[str], round: int
+        self, fleet: Fleet, rows: Rows, asked: Sequence[str], round: int, answer: Update
     ) -> tuple[Values, Fleet | None]:
-        """What some clients find of the models they hold: losses, gradients of each objective."""
+        """What some clients find of the models they hold: losses, gradients of each objective.
+
+        ``answer`` gives whatever else is asked.
+        """
 
     def train(self, fleet: Fleet, rows: Rows, task: Task) -> None:
         """Train some clients in place until each has taken ``task.goal`` steps in all."""
@@ -79,6 +86,11 @@ class Learner(Protocol):
         self, fleet: Fleet, rows: Rows, purpose: str, episodes: int
     ) -> tuple[NDArray[np.float64], Rows]:
         """Objective vector of each client's model, and what judging cost in steps."""
+
+    def span(
+        self, fleet: Fleet, rows: Rows, purpose: str, preferences: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """Objective vectors of each client's model at several preferences (clients x those)."""
 
     def restart(self, rows: Rows, models: Fleet) -> None:
         """Training of these clients went wrong: start anew from given models."""

@@ -22,7 +22,7 @@ from comity.fleet import Fleet, Tree
 from comity.learners.adam import Adam, clip
 from comity.learners.learner import LearnerSettings, Rows, Task, Values
 from comity.learners.replay import Replay
-from comity.local import Phase, View
+from comity.local import Phase, Update, View
 from comity.problems.environments import Policy, environments
 from comity.problems.problem import EnvironmentProblem
 from comity.settings import setting
@@ -130,6 +130,10 @@ class OffPolicy(ABC):
         return np.ones(len(self._clients))
 
     @property
+    def round_steps(self) -> Rows:
+        return np.full(len(self._clients), self.settings.local_steps)
+
+    @property
     def remarks(self) -> tuple[str, ...]:
         return ()
 
@@ -166,9 +170,14 @@ class OffPolicy(ABC):
     # -- training --------------------------------------------------------------------------
 
     def survey(
-        self, fleet: Fleet, rows: Rows, asked: Sequence[str], round: int
+        self, fleet: Fleet, rows: Rows, asked: Sequence[str], round: int, answer: Update
     ) -> tuple[Values, Fleet | None]:
         raise NotImplementedError("environments have no differentiable objectives")
+
+    def span(
+        self, fleet: Fleet, rows: Rows, purpose: str, preferences: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        raise NotImplementedError("policies are not made for preferences on demand")
 
     def train_apart(self, fleet: Fleet, rows: Rows, task: Task) -> Fleet:
         raise NotImplementedError("environments have no differentiable objectives")
@@ -177,7 +186,7 @@ class OffPolicy(ABC):
         keys = {row: (task.round, self._clients[row]) for row in rows}
         explore = {row: stream(self._seed, "explore", *keys[row]) for row in rows}
         replay = {row: stream(self._seed, "replay", *keys[row]) for row in rows}
-        phase, start = task.phase, task.start
+        (phase,), start = task.phases, task.start
         crew: Crew | None = None
         while True:
             active = rows[self._steps[rows] < task.goal]

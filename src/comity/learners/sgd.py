@@ -10,9 +10,14 @@ from torch import Tensor
 
 @torch.no_grad()
 def sgd_step(
-    tensors: list[Tensor], grads: Sequence[Tensor], moments: list[Tensor], rate: float, mu: float
+    tensors: list[Tensor],
+    grads: Sequence[Tensor],
+    moments: list[Tensor],
+    rate: float,
+    mu: float,
+    weight_decay: float = 0.0,
 ) -> None:
-    """m ← μ m + g, θ ← θ − η m."""
+    """m ← μ m + g + δ θ, θ ← θ − η m."""
     for tensor, gradient, moment in zip(tensors, grads, moments, strict=True):
-        moment.mul_(mu).add_(gradient)
+        moment.mul_(mu).add_(gradient).add_(tensor, alpha=weight_decay)
         tensor.sub_(moment, alpha=rate)

@@ -9,6 +9,7 @@ speak of a batch as a whole. The optimiser starts afresh in every round.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from fnmatch import fnmatchcase
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -18,21 +19,22 @@ from torch import Tensor
 from torch.func import grad, vmap
 
 from comity.errors import UserError
-from comity.fleet import Fleet, Tree, forward, one_by_one
+from comity.fleet import Fleet, Tree
 from comity.learners.adam import Adam, adam_step
 from comity.learners.compiling import compiler
+from comity.learners.crew import Crew
 from comity.learners.holdings import Holdings
 from comity.learners.learner import LearnerSettings, Rows, Task, Values
 from comity.learners.scalarisation import direction_of, smooth_tchebycheff
 from comity.learners.sgd import sgd_step
-from comity.local import Batch, Phase, View
+from comity.learners.stacked import Draw, Stacked
+from comity.local import Batch, Phase, Setup, Update, View
 from comity.problems.problem import Problem
 from comity.problems.samples import DataProblem
 from comity.settings import setting
-from comity.streams import torch_seeded
+from comity.streams import stream
 
 _LEAST_LOSS = 1e-3  # an untrained network may be fair by accident: no loss is divided by less
-_PIECE = 1024  # samples of a client that are judged at once
 _PAYS = 200_000  # client steps from which the seconds that compiling takes are earned back
 
 
@@ -43,6 +45,7 @@ class SupervisedSettings(LearnerSettings):
     batch_size: int = setting(256, "samples in one step; all where a client has less", at_least=1)
     optimiser: Literal["adam", "sgd"] = setting("adam", "adam or sgd; starts afresh every round")
     momentum: float = setting(0.0, "momentum of sgd", at_least=0, below=1)
+    weight_decay: float = setting(0.0, "pull of all trained weights to zero", at_least=0)
     scalarisation: Literal["linear", "smooth-tchebycheff"] = setting(
         "linear", "how a preference makes one loss of several"
     )
@@ -54,6 +57,11 @@ class SupervisedSettings(LearnerSettings):
     compile: Literal["auto", "yes", "no"] = setting(
         "auto", "fuse the steps with torch.compile; auto: where the run is long enough to pay"
     )
+    local_epochs: int = setting(
+        0,
+        "times that a client goes through its data in a round; 0: it takes local_steps",
+        at_least=0,
+    )
     local_steps: int = setting(25, "steps a client takes in a round", at_least=1)
     total_steps: int = setting(1500, "steps a client takes in all", at_least=1)
 
@@ -61,7 +69,8 @@ class SupervisedSettings(LearnerSettings):
         """With what depends on the length of the run written down: compiled bits are others."""
         if self.compile != "auto":
             return self
-        pays = stack * self.total_steps >= _PAYS and compiler() is not None
+        known = self.local_epochs == 0  # who goes through its data takes steps of its own number
+        pays = known and stack * self.total_steps >= _PAYS and compiler() is not None
         return self.model_copy(update={"compile": "yes" if pays else "no"})
 
 
@@ -78,24 +87,24 @@ class Supervised:
         preferences: NDArray[np.float64],
         seed: int,
         fleet: Fleet,
+        setup: Setup,
     ) -> None:
         self.settings, self._problem, self._clients, self._seed = settings, problem, clients, seed
-        self._module = problem.model()
-        self._trained = [name for name, _ in self._module.named_parameters()]
-        self._holdings = Holdings(problem, clients, seed, settings.batch_size)
-        self._preferences = torch.from_numpy(preferences).float()
+        self._pooled = setup.pooled
+        self._holdings = Holdings(problem, clients, seed, settings.batch_size, setup.pooled)
+        self._stacked = Stacked(problem, setup, self._holdings, clients, preferences, seed)
         self._steps = np.zeros(len(clients), dtype=np.int64)
         self._skipped = np.zeros(len(clients), dtype=np.int64)
         self._gradients: Fleet | None = None
-        self._scale = torch.ones(len(clients), len(problem.objectives))
         self._remarks: list[str] = []
-        self._forward = forward(self._module)
-        self._mapped = True
-        if obstacle := self._obstacle(fleet):
-            self._mapped, self._forward = False, one_by_one(self._module)
+        if obstacle := self._stacked.settle(fleet):
             self._remarks.append(
                 f"the network cannot be run for all clients at once ({obstacle}); clients are "
                 "trained one by one, which is slower"
+            )
+        if setup.pooled:
+            self._remarks.append(
+                "not federated: the data of all clients are pooled; their bytes are not counted"
             )
         self._fused: Any = None
         if settings.compile == "yes":
@@ -104,14 +113,14 @@ class Supervised:
                     "supervised.compile = yes needs a C++ compiler (g++ or clang++), and there is "
                     "none. Install one, or use --set supervised.compile=no."
                 )
-            if self._mapped and settings.optimiser == "adam":
+            if self._stacked.mapped and settings.optimiser == "adam":
                 self._fused = torch.compile(self._fused_step)
                 self._remarks.append("steps are compiled; their bits differ from uncompiled ones")
             else:
                 self._remarks.append("not compiled: only Adam's steps of mapped networks are")
         if settings.normalise:
-            first = self._whole_losses(fleet.tensors, np.arange(len(clients)))
-            self._scale = first.clamp(min=_LEAST_LOSS)
+            first = self._stacked.whole_losses(fleet.tensors, np.arange(len(clients)))
+            self._stacked.scale = first.clamp(min=_LEAST_LOSS)
 
     @classmethod
     def check(cls, problem: Problem) -> None:
@@ -121,20 +130,6 @@ class Supervised:
                 'learning cannot learn it; give the problem learner="dqn" or "ddpg".'
             )
 
-    def _obstacle(self, fleet: Fleet) -> str | None:
-        """Why the network cannot be run for all clients at once, tried on two samples."""
-        if set(fleet) - set(self._trained):
-            return "it keeps statistics of its batches"
-        everybody = np.arange(len(self._clients))
-        two = self._holdings.gather(self._holdings.part("train", everybody)[0][:, :2])
-        tensors = {k: t.detach().requires_grad_() for k, t in fleet.tensors.items()}
-        try:
-            losses = self._losses(tensors, two, everybody)
-            torch.autograd.grad(losses.sum(), list(tensors.values()), materialize_grads=True)
-        except (RuntimeError, ValueError, TypeError) as error:
-            return str(error).strip().splitlines()[0]
-        return None
-
     @property
     def steps(self) -> Rows:
         return self._steps
@@ -142,6 +137,15 @@ class Supervised:
     @property
     def sizes(self) -> NDArray[np.float64]:
         return self._holdings.sizes
+
+    @property
+    def round_steps(self) -> Rows:
+        steps = np.full(len(self._clients), self.settings.local_steps)
+        if epochs := self.settings.local_epochs:
+            steps = -(-epochs * self.sizes // self._holdings.batch_sizes).astype(np.int64)
+        if self._pooled:
+            steps[np.array(self._clients) != 0] = 0
+        return steps
 
     @property
     def remarks(self) -> tuple[str, ...]:
@@ -162,65 +166,78 @@ class Supervised:
     def companions(self) -> Fleet | None:
         return None
 
-    @torch.no_grad()
     def judge(
         self, fleet: Fleet, rows: Rows, purpose: str, episodes: int
     ) -> tuple[NDArray[np.float64], Rows]:
         """Scores on each client's validation or test samples, or on the test of everyone."""
-        index, weight = self._holdings.part(purpose, rows)
-        outputs = self._outputs(fleet.select(rows).tensors, index, rows)
-        batch = self._holdings.gather(index, weight, inputs=False)
-        return self._problem.judged(outputs, batch), np.zeros(len(rows), dtype=np.int64)
+        scores = self._stacked.judge(fleet.select(rows).tensors, rows, purpose)
+        return scores, np.zeros(len(rows), dtype=np.int64)
+
+    def span(
+        self, fleet: Fleet, rows: Rows, purpose: str, preferences: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        return self._stacked.span(fleet.select(rows).tensors, rows, purpose, preferences)
 
     def survey(
-        self, fleet: Fleet, rows: Rows, asked: Sequence[str], round: int
+        self, fleet: Fleet, rows: Rows, asked: Sequence[str], round: int, answer: Update
     ) -> tuple[Values, Fleet | None]:
         """Losses over all training samples; gradients, each objective's on a batch of its own."""
-        values: Values = {}
+        stacked, values = self._stacked, Values()
+        models = fleet.select(rows)
         if "losses" in asked:
-            losses = self._whole_losses(fleet.select(rows).tensors, rows) / self._scale[rows]
+            losses = stacked.whole_losses(models.tensors, rows) / stacked.scale[rows]
             values["losses"] = losses.double().numpy()
         if "preferences" in asked:
-            values["preferences"] = self._preferences[rows].double().numpy()
+            values["preferences"] = stacked.preferences[rows].double().numpy()
         self._gradients = None
         if "gradients" in asked:
-            self._gradients = self._jacobians(fleet.select(rows), rows, round)
+            self._gradients = self._jacobians(models, rows, round)
+        if set(asked) - {"losses", "preferences", "gradients"}:
+            with torch.no_grad():
+                crew = self._crew(models, rows, models.group(*stacked.trained).tensors, {})
+                said = self._changed(answer, crew, self._everything(rows))
+            values |= {name: value.double().numpy() for name, value in said.items()}
         return values, self._gradients
 
     # -- training --------------------------------------------------------------------------
 
     def train(self, fleet: Fleet, rows: Rows, task: Task) -> None:
-        weights = None
-        if task.phase.weights is not None:
-            views = self._views(task, rows, np.arange(len(rows)))
-            weights = vmap(lambda r, b: task.phase.weights(View(r, b)))(*views)  # type: ignore[misc]
-        for places, steps in self._crews(rows, task):
-            owners = rows[places]
-            models = fleet.select(owners)
-            chosen = None if weights is None else weights[places]
-            self._descend(models, owners, places, task, steps, chosen)
-            _give_back(fleet, owners, models)
+        left = np.maximum(task.goal - self._steps[rows], 0)
+        ends = np.cumsum([0.0, *(phase.share for phase in task.phases)])
+        bounds = np.rint(np.outer(ends / ends[-1], left)).astype(np.int64)
+        for number, phase in enumerate(task.phases):
+            weights = None
+            steps = bounds[number + 1] - bounds[number]
+            for places in self._crews(rows, steps):
+                owners = rows[places]
+                models = fleet.select(owners)
+                if phase.weights is not None:
+                    views = self._views(task, owners, places)
+                    weigh = phase.weights
+                    weights = self._stacked.each(lambda r, b, w=weigh: w(View(r, b)), *views)
+                self._descend(models, owners, places, task, number, steps[places], weights)
+                fleet.put(owners, models)
         self._steps[rows] = np.maximum(self._steps[rows], task.goal)
 
     def train_apart(self, fleet: Fleet, rows: Rows, task: Task) -> Fleet:
-        count = self._preferences.shape[1]
+        count = len(self._problem.objectives)
         copies = fleet.select(np.repeat(rows, count)).clone()
-        for places, steps in self._crews(rows, task):
+        steps = np.maximum(task.goal - self._steps[rows], 0)
+        for places in self._crews(rows, steps):
             inside = (places[:, None] * count + np.arange(count)).ravel()
             models = copies.select(inside)
             each = torch.eye(count).repeat(len(places), 1)
             owners, lines = np.repeat(rows[places], count), np.repeat(places, count)
-            self._descend(models, owners, lines, task, steps, each)
-            _give_back(copies, inside, models)
+            self._descend(models, owners, lines, task, 0, steps[lines], each)
+            copies.put(inside, models)
         self._steps[rows] = np.maximum(self._steps[rows], task.goal)
         return copies
 
-    def _crews(self, rows: Rows, task: Task) -> Iterator[tuple[Rows, int]]:
-        """Clients (as places in ``rows``) with equal batches and as many steps to take."""
+    def _crews(self, rows: Rows, steps: Rows) -> Iterator[Rows]:
+        """Clients (as places in ``rows``) with equal batches and some steps to take."""
         sizes = self._holdings.batch_sizes[rows]
-        left = task.goal - self._steps[rows]
-        for batch, steps in sorted({(b, s) for b, s in zip(sizes, left, strict=True) if s > 0}):
-            yield np.flatnonzero((sizes == batch) & (left == steps)), int(steps)
+        for batch in sorted(set(sizes[steps > 0].tolist())):
+            yield np.flatnonzero((sizes == batch) & (steps > 0))
 
     def _descend(
         self,
@@ -228,47 +245,155 @@ class Supervised:
         owners: Rows,
         places: Rows,
         task: Task,
-        steps: int,
+        number: int,
+        steps: Rows,
         weights: Tensor | None,
     ) -> None:
-        """Take some steps with a crew's models, in place; ``owners`` says whose data they see."""
-        tensors = {name: tensor.detach() for name, tensor in models.tensors.items()}
-        trained = [tensors[name] for name in self._trained]
-        first, second = ([torch.zeros_like(t) for t in trained] for _ in range(2))
-        adam = Adam(trained, first, second) if self.settings.optimiser == "adam" else None
-        aims, given = self._aims(owners) if weights is None else weights, weights is not None
-        received, brief = self._views(task, owners, places)
-        batches = self._holdings.batches(owners, steps, "batches", task.round)
-        self._count_skipped(owners, batches)
-        self._module.train()
-        for number in range(steps):
-            batch = self._holdings.gather(batches[:, number])
-            count = torch.full((len(owners),), float(number))
-            stored = number == 0 and task.phase.surveyed
-            if self._fused is not None and not stored:
+        """Take a phase's steps with a crew's models, in place."""
+        phase = task.phases[number]
+        crew = self._crew(models, owners, *self._views(task, owners, places))
+        crew.aims = self._aims(owners) if weights is None else weights
+        crew.given = weights is not None
+        names = [n for n in self._stacked.trained if any(fnmatchcase(n, p) for p in phase.train)]
+        crew.first = {name: torch.zeros_like(crew.tensors[name]) for name in names}
+        crew.second = {name: torch.zeros_like(crew.tensors[name]) for name in names}
+        purpose = f" {number}" if number else ""
+        crew.batches = self._holdings.batches(
+            owners, int(steps.max()), f"batches{purpose}", task.round
+        )
+        crew.drawn = self._drawn(phase, owners, steps, f"draws{purpose}", task.round)
+        self._count_skipped(owners, crew.batches, steps)
+        if phase.surveyed:
+            crew.stored = self._stored(names, places, crew.aims)
+        everything = self._everything(owners) if phase.before or phase.after_pass else {}
+        self._stacked.module.train()
+        if phase.before is not None:
+            crew.change(self._changed(phase.before, crew, everything))
+        for begin, lengths in self._stretches(phase, owners, steps):
+            done = 0
+            for upto in sorted(set(lengths[lengths > 0].tolist())):
+                busy = np.flatnonzero(lengths >= upto)
+                part = crew.part(busy)
+                self._walk(part, phase, (begin + done)[busy], upto - done, task.round)
+                crew.take_back(busy, part)
+                done = upto
+            if phase.after_pass is not None:
+                crew.passes = crew.passes + torch.from_numpy(lengths > 0)
+                changed = self._changed(phase.after_pass, crew, everything)
+                crew.change(changed, torch.from_numpy(lengths > 0))
+
+    def _stretches(self, phase: Phase, owners: Rows, steps: Rows) -> Iterator[tuple[Rows, Rows]]:
+        """Where each client begins, and how far it goes, until all meet again.
+
+        All go through their data side by side where something happens after each pass.
+        """
+        if phase.after_pass is None:
+            yield np.zeros_like(steps), steps
+            return
+        length = self._holdings.passes[owners]
+        for number in range(int((-(-steps // length)).max())):
+            begin = np.minimum(number * length, steps)
+            yield begin, np.minimum(length, steps - begin)
+
+    def _walk(self, crew: Crew, phase: Phase, begin: Rows, count: int, round: int) -> None:
+        """So many steps of all clients of a crew, each from the step where it is."""
+        s, owners = self.settings, crew.owners
+        names = list(crew.first)
+        trained = [crew.tensors[name] for name in names]
+        first, second = list(crew.first.values()), list(crew.second.values())
+        adam = Adam(trained, first, second, s.weight_decay) if s.optimiser == "adam" else None
+        together = bool((begin == begin[0]).all())
+        everybody = torch.arange(len(owners))
+        for step in range(count):
+            at = torch.from_numpy(begin + step)
+            batch = self._holdings.gather(crew.batches[everybody, at])
+            drawn = {name: values[everybody, at] for name, values in crew.drawn.items()}
+            stored = phase.surveyed and together and int(at[0]) == 0
+            if self._fused is not None and together and not stored:
                 self._fused(
-                    task.phase, given, trained, first, second, count[0], batch, received, brief,
-                    aims, self._scale[owners],
+                    phase, crew.given, names, crew.tensors, first, second, at[0].float(), batch,
+                    crew.received, crew.brief, drawn, crew.passes, crew.aims, crew.scale,
                 )  # fmt: skip
                 continue
             if stored:
-                grads: Sequence[Tensor] = self._stored(places, aims)
+                grads: Sequence[Tensor] = crew.stored
             else:
                 leaves = [tensor.requires_grad_() for tensor in trained]
-                losses = self._losses(tensors, batch, owners, (task.round, number))
-                total = self._scalarised(losses, aims, given).sum()
-                total = total + self._penalty(task.phase, tensors, received, brief)
+                total = self._total(phase, crew, batch, drawn, (round, begin + step))
                 grads = torch.autograd.grad(total, leaves, materialize_grads=True)
                 for leaf in leaves:
                     leaf.requires_grad_(False)
             if adam is not None:
-                adam.step(grads, count, self.settings.learning_rate)
+                adam.step(grads, at.float(), s.learning_rate)
             else:
-                sgd_step(trained, grads, first, self.settings.learning_rate, self.settings.momentum)
+                sgd_step(trained, grads, first, s.learning_rate, s.momentum, s.weight_decay)
+
+    def _total(
+        self, phase: Phase, crew: Crew, batch: dict[str, Tensor], drawn: Tree, draw: Draw
+    ) -> Tensor:
+        """What the steps of all models of a crew make smaller, summed."""
+        if phase.loss is None:
+            losses = self._stacked.losses(crew.tensors, batch, crew.owners, draw)
+            total = self._scalarised(losses, crew.aims, crew.given).sum()
+        else:
+            lose = phase.loss
+
+            def of_one(tensors: Tree, batch: Batch, *seen: Any) -> Tensor:
+                return lose(tensors, batch, self._stacked.view(*seen))
+
+            seen = (crew.received, crew.brief, drawn, crew.passes, crew.scale)
+            each = self._stacked.each
+            total = each(of_one, crew.tensors, batch, *seen, owners=crew.owners, draw=draw).sum()
+        penalty = phase.penalty
+        if penalty is None:
+            return total
+        mine = {name: crew.tensors[name] for name in self._stacked.trained}
+        pulls: Tensor = vmap(lambda t, r, b: penalty(t, View(r, b)))(
+            mine, crew.received, crew.brief
+        )
+        return total + pulls.sum()
+
+    def _fused_step(
+        self,
+        phase: Phase,
+        given: bool,
+        names: list[str],
+        tensors: Tree,
+        first: list[Tensor],
+        second: list[Tensor],
+        count: Tensor,
+        batch: Batch,
+        received: Tree,
+        brief: Tree,
+        drawn: Tree,
+        passes: Tensor,
+        aims: Tensor,
+        scale: Tensor,
+    ) -> None:
+        """One step as one program, written for one client and mapped: what is compiled."""
+
+        def of_one(trained: Tree, tensors: Tree, batch: Batch, aim: Tensor, *seen: Any) -> Tensor:
+            parameters, view = {**tensors, **trained}, self._stacked.view(*seen)
+            if phase.loss is None:
+                losses = view.losses(view.forward(parameters, batch["inputs"]), batch)
+                total = self._scalarised(losses, aim, given)
+            else:
+                total = phase.loss(parameters, batch, view)
+            if phase.penalty is not None:
+                total = total + phase.penalty(parameters, view)
+            return total
+
+        trained = {name: tensors[name] for name in names}
+        seen = (received, brief, drawn, passes, scale)
+        grads = vmap(grad(of_one))(trained, tensors, batch, aims, *seen)
+        s, ordered = self.settings, [grads[name] for name in names]
+        adam_step(
+            list(trained.values()), ordered, first, second, count, s.learning_rate, s.weight_decay
+        )
 
     def _aims(self, owners: Rows) -> Tensor:
         """What each model's losses are weighed by: importance, or the direction it stands for."""
-        importance = self._preferences[owners]
+        importance = self._stacked.preferences[owners]
         if self.settings.scalarisation == "linear":
             return importance
         return direction_of(importance, self.settings.least_weight)
@@ -278,126 +403,84 @@ class Supervised:
             return (aims * losses).sum(dim=-1)
         return smooth_tchebycheff(losses, aims, self.settings.smoothing)
 
-    def _penalty(self, phase: Phase, tensors: Tree, received: Tree, brief: Tree) -> Tensor:
-        """The algorithm's own term, over the trained tensors of all models of the crew."""
-        penalty = phase.penalty
-        if penalty is None:
-            return torch.zeros(())
-        mine = {name: tensors[name] for name in self._trained}
-        values: Tensor = vmap(lambda t, r, b: penalty(t, View(r, b)))(mine, received, brief)
-        return values.sum()
-
-    def _fused_step(
-        self,
-        phase: Phase,
-        given: bool,
-        trained: list[Tensor],
-        first: list[Tensor],
-        second: list[Tensor],
-        count: Tensor,
-        batch: Batch,
-        received: Tree,
-        brief: Tree,
-        aims: Tensor,
-        scale: Tensor,
-    ) -> None:
-        """One step as one program, written for one client and mapped: what is compiled."""
-
-        def of_one(
-            tensors: Tree, batch: Batch, received: Tree, brief: Tree, aim: Tensor, scale: Tensor
-        ) -> Tensor:
-            outputs = torch.func.functional_call(self._module, tensors, (batch["inputs"],))
-            total = self._scalarised(self._problem.losses(outputs, batch) / scale, aim, given)
-            if phase.penalty is not None:
-                total = total + phase.penalty(tensors, View(received, brief))
-            return total
-
-        tensors = dict(zip(self._trained, trained, strict=True))
-        grads = vmap(grad(of_one))(tensors, batch, received, brief, aims, scale)
-        ordered = [grads[name] for name in self._trained]
-        adam_step(trained, ordered, first, second, count, self.settings.learning_rate)
-
     def _jacobians(self, models: Fleet, rows: Rows, round: int) -> Fleet:
         """∇f_k of each client, one row an objective, each on a batch of its own."""
-        count = self._preferences.shape[1]
-        found = {n: torch.zeros(len(rows), count, *models[n].shape[1:]) for n in self._trained}
+        trained, count = self._stacked.trained, len(self._problem.objectives)
+        found = {n: torch.zeros(len(rows), count, *models[n].shape[1:]) for n in trained}
         sizes = self._holdings.batch_sizes[rows]
-        self._module.train()
+        self._stacked.module.train()
         for size in sorted(set(sizes)):
             places = np.flatnonzero(sizes == size)
             batches = self._holdings.batches(rows[places], count, "survey", round)
             for k in range(count):
                 tensors = {n: t.detach().clone() for n, t in models.select(places).tensors.items()}
-                leaves = [tensors[name].requires_grad_() for name in self._trained]
+                leaves = [tensors[name].requires_grad_() for name in trained]
                 batch = self._holdings.gather(batches[:, k])
-                losses = self._losses(tensors, batch, rows[places], (round, -1 - k))
+                draw = (round, np.full(len(places), -1 - k))
+                losses = self._stacked.losses(tensors, batch, rows[places], draw)
                 grads = torch.autograd.grad(losses[:, k].sum(), leaves, materialize_grads=True)
-                for name, value in zip(self._trained, grads, strict=True):
+                for name, value in zip(trained, grads, strict=True):
                     found[name][places, k] = value
         return Fleet({name: tensor.flatten(0, 1) for name, tensor in found.items()})
 
-    def _stored(self, places: Rows, weights: Tensor) -> list[Tensor]:
+    def _stored(self, names: Sequence[str], places: Rows, weights: Tensor) -> list[Tensor]:
         """Σ_k w_k ∇f_k with the gradients that the survey took."""
         assert self._gradients is not None, "an algorithm reuses gradients that it did not ask for"
         count = weights.shape[1]
         summed = []
-        for name in self._trained:
+        for name in names:
             stacked = self._gradients[name]
             each = stacked.reshape(-1, count, *stacked.shape[1:])[places]
             summed.append(torch.einsum("nk,nk...->n...", weights.to(each.dtype), each))
         return summed
 
-    # -- losses and batches ----------------------------------------------------------------
+    # -- what goes with a crew -------------------------------------------------------------
 
-    def _losses(
-        self, tensors: Tree, batch: dict[str, Tensor], owners: Rows, draw: tuple[int, int] = (0, 0)
-    ) -> Tensor:
-        """Normalised losses (models x objectives) on a batch of each model's owner."""
-        outputs = self._run(tensors, batch["inputs"], owners, draw)
-        losses: Tensor = vmap(self._problem.losses)(outputs, batch)
-        return losses / self._scale[owners]
-
-    def _run(self, tensors: Tree, inputs: Tensor, owners: Rows, draw: tuple[int, int]) -> Tensor:
-        """The networks' outputs; one that draws random numbers draws from its client's stream."""
-        if self._mapped or not self._module.training:
-            return self._forward(tensors, inputs)
-        outputs = []
-        for place, owner in enumerate(owners):
-            own = {name: tensor[place : place + 1] for name, tensor in tensors.items()}
-            number = draw[1] % 2**31  # surveys count backwards
-            with torch_seeded(self._seed, "network", draw[0], self._clients[owner], number):
-                outputs.append(self._forward(own, inputs[place : place + 1]))
-        return torch.cat(outputs)
-
-    @torch.no_grad()
-    def _whole_losses(self, tensors: Tree, rows: Rows) -> Tensor:
-        """Losses of some models over all training samples of their clients."""
-        index, weight = self._holdings.part("train", rows)
-        batch = self._holdings.gather(index, weight, inputs=False)
-        losses: Tensor = vmap(self._problem.losses)(self._outputs(tensors, index, rows), batch)
-        return losses
-
-    def _outputs(self, tensors: Tree, index: Tensor, rows: Rows) -> Tensor:
-        """What models answer to many samples, a piece at a time."""
-        self._module.eval()
-        pieces = [
-            self._run(tensors, self._holdings.gather(piece)["inputs"], rows, (0, 0))
-            for piece in torch.split(index, _PIECE, dim=1)
-        ]
-        return torch.cat(pieces, dim=1)
-
-    def _count_skipped(self, owners: Rows, batches: Tensor) -> None:
-        undefined = self._problem.undefined
-        if undefined is not None:
-            batch = self._holdings.gather(batches, inputs=False)
-            terms: Callable[..., Tensor] = vmap(vmap(undefined))
-            np.add.at(self._skipped, owners, terms(batch).sum(dim=(1, 2)).numpy())
+    def _crew(self, models: Fleet, owners: Rows, received: Tree, brief: Tree) -> Crew:
+        tensors = {name: tensor.detach() for name, tensor in models.tensors.items()}
+        passes = torch.zeros(len(owners))
+        return Crew(owners, tensors, received, brief, self._stacked.scale[owners], passes)
 
     def _views(self, task: Task, owners: Rows, places: Rows) -> tuple[Tree, Tree]:
         """What some clients received and were told; ``places`` are theirs in the round's order."""
-        received = task.start.group(*self._trained).select(owners).tensors
+        received = task.start.group(*self._stacked.trained).select(owners).tensors
         brief = {k: torch.from_numpy(v[places]).float() for k, v in task.brief.items()}
         return received, brief
+
+    def _everything(self, owners: Rows) -> dict[str, Tensor]:
+        """All training samples of some clients; what only fills up has no weight."""
+        return self._holdings.gather(*self._holdings.part("train", owners))
+
+    @torch.no_grad()
+    def _changed(self, update: Update, crew: Crew, everything: dict[str, Tensor]) -> Tree:
+        """What an update says of all training samples of each client of a crew."""
+
+        def of_one(tensors: Tree, batch: Batch, *seen: Any) -> Tree:
+            return update(tensors, batch, self._stacked.view(*seen))
+
+        nothing: Tree = {}
+        seen = (crew.received, crew.brief, nothing, crew.passes, crew.scale)
+        changed: Tree = self._stacked.each(of_one, crew.tensors, everything, *seen)
+        return changed
+
+    def _drawn(self, phase: Phase, owners: Rows, steps: Rows, purpose: str, round: int) -> Tree:
+        """The random numbers of all steps, each client's from a stream of its own."""
+        if phase.draw is None:
+            return {}
+        most, drawn = int(steps.max()), []
+        for owner, count in zip(owners.tolist(), steps.tolist(), strict=True):
+            generator = stream(self._seed, purpose, round, self._clients[owner])
+            values = phase.draw(generator, count)
+            drawn.append({name: np.resize(v, (most, *v.shape[1:])) for name, v in values.items()})
+        return {n: torch.from_numpy(np.stack([d[n] for d in drawn])).float() for n in drawn[0]}
+
+    def _count_skipped(self, owners: Rows, batches: Tensor, steps: Rows) -> None:
+        undefined = self._problem.undefined
+        if undefined is not None:
+            terms: Callable[..., Tensor] = vmap(vmap(undefined))
+            found = terms(self._holdings.gather(batches, inputs=False)).sum(dim=2).numpy()
+            taken = np.arange(batches.shape[1]) < steps[:, None]
+            np.add.at(self._skipped, owners, (found * taken).sum(axis=1))
 
     # -- persistence -----------------------------------------------------------------------
 
@@ -406,9 +489,3 @@ class Supervised:
 
     def load(self, state: Values) -> None:
         self._steps, self._skipped = state["steps"].copy(), state["skipped"].copy()
-
-
-def _give_back(fleet: Fleet, rows: Rows, models: Fleet) -> None:
-    """Put trained models where they came from; a whole fleet was trained in place."""
-    if len(rows) < len(fleet):
-        fleet.put(rows, models)

@@ -1,6 +1,6 @@
 """Problems: what federations learn."""
 
-from comity.problems import fairness, morl, multitask
+from comity.problems import fairness, morl, multitask, praffl
 from comity.problems.problem import (
     EnvironmentProblem,
     Objective,
@@ -21,6 +21,7 @@ __all__ = [
     "find",
     "morl",
     "multitask",
+    "praffl",
     "problems",
     "register",
 ]

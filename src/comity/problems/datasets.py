@@ -9,8 +9,8 @@ from functools import lru_cache
 from importlib.resources import as_file, files
 
 from comity.errors import UserError, unknown
-from comity.problems.columns import read_columns
-from comity.problems.tables import Attribute, Table, make_table
+from comity.problems.columns import Columns, read_columns
+from comity.problems.tables import Attribute, Table, make_table, renamed
 
 
 @dataclass(frozen=True)
@@ -215,19 +215,12 @@ DATASETS = {
 @lru_cache(maxsize=len(DATASETS))
 def dataset(name: str) -> Table:
     """A shipped data set, encoded; its copy is checked first."""
-    if name not in DATASETS:
-        raise unknown("data set", name, DATASETS)
+    columns = shipped(name)
     what = DATASETS[name]
-    with as_file(files("comity.data") / what.file) as path:
-        if not path.is_file() or hashlib.sha256(path.read_bytes()).hexdigest() != what.sha256:
-            raise _damaged(name, f"{what.file} is absent or not the file that was shipped")
-        columns = read_columns(path, name)
-    for column, meaning in what.names.items():
-        columns[column] = [meaning.get(cell, cell) for cell in columns[column]]
     left_out = {what.label, what.site, *what.drop}
     table = make_table(
         name,
-        columns,
+        renamed(columns, what.names),
         label=what.label,
         positive=what.positive,
         sensitive=what.attributes,
@@ -236,7 +229,18 @@ def dataset(name: str) -> Table:
         missing="category",
     )
     _check(name, what, table)
-    return replace(table, notes=(*table.notes, *what.notes))
+    return replace(table, notes=(*table.notes, *what.notes), names=what.names)
+
+
+def shipped(name: str) -> Columns:
+    """The columns of a shipped data set as they are in its file, which is checked first."""
+    if name not in DATASETS:
+        raise unknown("data set", name, DATASETS)
+    what = DATASETS[name]
+    with as_file(files("comity.data") / what.file) as path:
+        if not path.is_file() or hashlib.sha256(path.read_bytes()).hexdigest() != what.sha256:
+            raise _damaged(name, f"{what.file} is absent or not the file that was shipped")
+        return read_columns(path, name)
 
 
 def _check(name: str, what: Dataset, table: Table) -> None:

@@ -24,6 +24,7 @@ from torch import Tensor, nn
 
 from comity.errors import UserError
 from comity.local import Batch
+from comity.problems.columns import Columns
 from comity.problems.datasets import DATASETS, dataset
 from comity.problems.networks import layers
 from comity.problems.problem import Objective, Vectors, register
@@ -207,6 +208,16 @@ class Standardised:
 
 
 @dataclass(frozen=True)
+class Encoded:
+    """New people as inputs, just like those in the table."""
+
+    table: partial[Table]
+
+    def __call__(self, columns: Columns) -> NDArray[np.float32]:
+        return self.table().encode(columns)
+
+
+@dataclass(frozen=True)
 class Network:
     """A plain network with one logit."""
 
@@ -277,6 +288,8 @@ def fairness_problem(
         prepare=Standardised(table),
         counted=nontrivial,
         strict_point=Strict(table, len(aims)),
+        groups={_column(attribute): count for attribute, count in groups.items()},
+        encode=Encoded(table),
         defaults={"learning_rate": 5e-3},
     )
 

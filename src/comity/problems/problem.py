@@ -52,6 +52,8 @@ class Problem(ABC):
     """All non-dominated vectors, where they are known: makes regret and IGD exact."""
     reference_set: Path | None = None
     """A stored set of good vectors as CSV, for IGD where the front is not known."""
+    usual: Mapping[str, Any] = field(default_factory=dict)
+    """Run-level settings here unless somebody says otherwise: ``clients``, ``rounds``, …"""
     search: Mapping[str, Any] = field(default_factory=dict)
     """Settings of a search here: ``reference_point``, ``iterations``, ``local_steps``, …"""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 import numpy as np
@@ -13,8 +13,9 @@ from torch import Tensor, nn
 from torch.func import vmap
 
 from comity.errors import UserError
-from comity.fronts import hypervolume, set_measures
+from comity.fronts import hypervolume, reach, set_measures
 from comity.local import Batch
+from comity.problems.columns import Columns
 from comity.problems.partition import Share, shares
 from comity.problems.problem import Problem, Vectors
 
@@ -72,6 +73,12 @@ class DataProblem(Problem):
     """Which vectors count for the front: what is trivially good in one thing may not."""
     strict_point: Callable[[], tuple[float, ...]] | None = None
     """A reference point that only models of some use are above."""
+    groups: Mapping[str, int] = field(default_factory=dict)
+    """The columns that say which group a sample's person belongs to, and how many there are."""
+    encode: Callable[[Columns], NDArray[np.float32]] | None = None
+    """The inputs (before `prepare`) of new samples, from the columns of a file."""
+    dealer: Callable[[Samples, Deal], list[Share]] | None = None
+    """Who gets which rows, where the problem has a way of its own."""
     learner: str = "supervised"
     deal: Deal | None = None
 
@@ -85,13 +92,13 @@ class DataProblem(Problem):
         """Which rows each client has."""
         if self.deal is None:
             raise UserError(f"problem {self.name}: its data have not been dealt out.")
-        return _shares(self.samples, self.deal)
+        return _shares(self.samples, self.deal, self.dealer)
 
     def columns(self) -> Mapping[str, Tensor]:
         """The samples as they are learned from."""
         if self.prepare is None:
             return self.samples().columns
-        return _prepared(self.samples, self.prepare, self.deal)
+        return _prepared(self.samples, self.prepare, self.deal, self.dealer)
 
     def trivial(self, clients: Sequence[int], seed: int, episodes: int) -> Vectors:
         """The constant classifier: every client's commonest answer, on its test samples."""
@@ -129,6 +136,7 @@ class DataProblem(Problem):
         for name, column in means.items():
             if np.isfinite(column).any():  # what is undefined for everybody has no mean
                 values[name] = float(np.nanmean(column))
+        values["own_hypervolume"] = float(reach(vectors[:, None], self.reference_point).mean())
         values["dropped"] = 1.0 - float(counted.mean()) - undefined
         if undefined:
             values["undefined"] = undefined
@@ -146,8 +154,14 @@ def batch_of(columns: Mapping[str, Tensor], rows: Rows) -> dict[str, Tensor]:
 
 
 @lru_cache(maxsize=16)
-def _shares(samples: Callable[[], Samples], deal: Deal) -> list[Share]:
+def _shares(
+    samples: Callable[[], Samples],
+    deal: Deal,
+    dealer: Callable[[Samples, Deal], list[Share]] | None,
+) -> list[Share]:
     found = samples()
+    if dealer is not None:
+        return dealer(found, deal)
     return shares(
         found.cells,
         deal.clients,
@@ -166,9 +180,10 @@ def _prepared(
     samples: Callable[[], Samples],
     prepare: Callable[[Samples, Rows], Mapping[str, Tensor]],
     deal: Deal | None,
+    dealer: Callable[[Samples, Deal], list[Share]] | None,
 ) -> Mapping[str, Tensor]:
     found = samples()
     if deal is None:
         return found.columns
-    train = np.concatenate([share.train for share in _shares(samples, deal)])
+    train = np.concatenate([share.train for share in _shares(samples, deal, dealer)])
     return prepare(found, train)

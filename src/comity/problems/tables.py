@@ -8,8 +8,8 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple, NotRequired, TypedDict
+from dataclasses import dataclass, field
+from typing import NotRequired, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,6 +37,60 @@ class Attribute(TypedDict):
 
 
 @dataclass(frozen=True)
+class Encoding:
+    """How one column becomes inputs, as it was learned from a table's own rows."""
+
+    column: str
+    values: tuple[str, ...] | None = None
+    """The categories, one 0/1 input each (an empty one is a missing cell); None for numbers."""
+    median: float | None = None
+    """What a missing number becomes, beside an input that says so; None if none was missing."""
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """The name of each input."""
+        if self.values is not None:
+            return tuple(f"{self.column}={value or 'missing'}" for value in self.values)
+        return (self.column,) if self.median is None else (self.column, f"{self.column} missing")
+
+    def inputs(self, where: _Where, cells: list[str]) -> NDArray[np.float32]:
+        """The inputs that cells become, old ones or new."""
+        values, codes = _codes(cells)
+        if self.values is not None:
+            place = {value: code for code, value in enumerate(self.values)}
+            for value in values:
+                if value not in place:
+                    raise self._refused(where, cells, value)
+            codes = np.array([place[value] for value in values])[codes]
+            return np.asarray(codes[:, None] == np.arange(len(place)), dtype=np.float32)
+        numbers = np.array([_number(value) for value in values])
+        fits = np.abs(numbers) <= np.finfo(np.float32).max
+        for value, fit in zip(values, fits, strict=True):
+            if not fit and (value or self.median is None):
+                raise self._refused(where, cells, value)
+        block = numbers[codes]
+        if self.median is None:
+            return block[:, None].astype(np.float32)
+        absent = ~fits[codes]
+        block[absent] = self.median
+        return np.stack([block, absent], axis=1).astype(np.float32)
+
+    def _refused(self, where: _Where, cells: list[str], value: str) -> UserError:
+        """The error for the first cell with a value that cannot be encoded."""
+        row = where.row(cells, value)
+        about = f"{where.name}: {row}, column '{self.column}'"
+        if not value:
+            return UserError(
+                f"{about} is missing, but no row that the model learned from lacked it; fill it in "
+                "or leave the row out."
+            )
+        if self.values is None:
+            return UserError(f"{about} must be a number, got '{value}'; correct it.")
+        known = [value for value in self.values if value]
+        return unknown(f"value of column '{self.column}' in {row} of {where.name}", value, known)
+
+
+@dataclass(frozen=True)
 class Table:
     """A table, read, checked and encoded for learning."""
 
@@ -57,6 +111,36 @@ class Table:
     site_names: tuple[str, ...]
     notes: tuple[str, ...]
     """What was done to the data."""
+    encodings: tuple[Encoding, ...]
+    """How the columns became inputs, in their order."""
+    names: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """What the codes in a column stood for in the file, where they were renamed."""
+
+    def encode(self, columns: Columns) -> NDArray[np.float32]:
+        """New rows, as `read_columns` gives them, as inputs just like those of the table's own.
+
+        Columns that are no inputs (label, client, …) may be there or not.
+        """
+        needed = [encoding.column for encoding in self.encodings]
+        absent = [column for column in needed if column not in columns]
+        if absent:
+            raise UserError(
+                f"{self.name}: new rows lack the column{'s' * (len(absent) > 1)} "
+                f"{', '.join(absent)}; they need all that the model learned from: "
+                f"{', '.join(needed)}."
+            )
+        columns = renamed({column: columns[column] for column in needed}, self.names)
+        where = _Where(f"new rows of {self.name}", np.arange(len(columns[needed[0]])) + 2)
+        blocks = [encoding.inputs(where, columns[encoding.column]) for encoding in self.encodings]
+        return np.concatenate(blocks, axis=1)
+
+
+def renamed(columns: Columns, names: Mapping[str, Mapping[str, str]]) -> Columns:
+    """Columns with names in place of codes; cells that have none stay as they are."""
+    return {
+        column: [names[column].get(cell, cell) for cell in cells] if column in names else cells
+        for column, cells in columns.items()
+    }
 
 
 def make_table(
@@ -97,7 +181,9 @@ def make_table(
     columns, rows, notes = _without_missing(name, columns, keys, missing)
     where = _Where(name, rows)
 
-    blocks = [_block(where, column, columns[column]) for column in dict.fromkeys(features)]
+    learned = [_learned(where, column, columns[column]) for column in dict.fromkeys(features)]
+    encodings = tuple(encoding for encoding, _ in learned)
+    blocks = [encoding.inputs(where, columns[encoding.column]) for encoding in encodings]
     coded = {key: _coded(where, key, columns, what) for key, what in attributes.items()}
     sites, site_names = None, tuple[str, ...]()
     if client is not None:
@@ -105,15 +191,16 @@ def make_table(
         site_names = tuple(names)
     return Table(
         name=name,
-        inputs=np.concatenate([block.inputs for block in blocks], axis=1),
-        features=tuple(name for block in blocks for name in block.names),
-        numeric=np.concatenate([block.numeric for block in blocks]),
+        inputs=np.concatenate(blocks, axis=1),
+        features=tuple(name for encoding in encodings for name in encoding.features),
+        numeric=np.array([name == e.column for e in encodings for name in e.features]),
         label=_label(where, label, columns[label], positive),
         sensitive={key: codes for key, (codes, _) in coded.items()},
         groups={key: names for key, (_, names) in coded.items()},
         sites=sites,
         site_names=site_names,
-        notes=(*notes, *(block.note for block in blocks if block.note)),
+        notes=(*notes, *(note for _, note in learned if note)),
+        encodings=encodings,
     )
 
 
@@ -193,28 +280,16 @@ def _without_missing(
     return columns, rows, (note,)
 
 
-class _Block(NamedTuple):
-    """The inputs that one column becomes, and what is worth saying about it."""
-
-    inputs: NDArray[np.float32]
-    names: list[str]
-    numeric: list[bool]
-    note: str = ""
-
-
-def _block(where: _Where, column: str, cells: list[str]) -> _Block:
+def _learned(where: _Where, column: str, cells: list[str]) -> tuple[Encoding, str]:
+    """How a column becomes inputs, and what is worth saying about it."""
     values, codes = _codes(cells)
     numbers = np.array([_number(value) for value in values])
     known = np.array([value != "" for value in values])
     fits = np.abs(numbers) <= np.finfo(np.float32).max
     if known.any() and fits[known].all():
-        block = numbers[codes]
-        absent = ~known[codes]
-        if not absent.any():
-            return _Block(block[:, None].astype(np.float32), [column], [True])
-        block[absent] = np.median(block[~absent])
-        inputs = np.stack([block, absent], axis=1).astype(np.float32)
-        return _Block(inputs, [column, f"{column} missing"], [True, False])
+        present = known[codes]
+        median = None if present.all() else float(np.median(numbers[codes][present]))
+        return Encoding(column, median=median), ""
     odd = next((value for value, fit in zip(values, fits, strict=True) if value and not fit), "")
     if len(values) > MOST_CATEGORIES:
         raise UserError(
@@ -227,9 +302,7 @@ def _block(where: _Where, column: str, cells: list[str]) -> _Block:
             f"{column} is taken as categories, though mostly numbers, because of '{odd}' "
             f"({where.row(cells, odd)})"
         )
-    inputs = (codes[:, None] == np.arange(len(values))).astype(np.float32)
-    names = [f"{column}={value or 'missing'}" for value in values]
-    return _Block(inputs, names, [False] * len(values), note)
+    return Encoding(column, tuple(values)), note
 
 
 def _label(where: _Where, column: str, cells: list[str], positive: object) -> NDArray[np.int64]:

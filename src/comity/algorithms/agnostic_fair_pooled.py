@@ -1,0 +1,63 @@
+"""AgnosticFair as its public code runs it: one model on the pooled data of all clients.
+
+The published method (Du et al., 2021) is a federated minimax over reweighted clients; what its
+users have been comparing with is this. It is not federated: raw data leave every client.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from comity.algorithms.algorithm import Algorithm, Round, algorithm
+from comity.algorithms.fairbatch import PRAFFL, Cells, cross_entropy
+from comity.fleet import Tree
+from comity.local import Batch, Phase, View
+from comity.mixing import Mixing
+from comity.problems import DataProblem, Problem
+from comity.settings import setting
+
+
+def covariation(outputs: Tensor, group: Tensor, mean: float) -> Tensor:
+    """Σ_c mean_i [(a_i − ā)² (o_ic − ō_c)²], which is small where outputs do not vary by group."""
+    apart = (group - mean).unsqueeze(-1) * (outputs - outputs.mean(dim=0))
+    return apart.square().mean(dim=0).sum()
+
+
+@algorithm(
+    "agnostic-fair-pooled",
+    title="AgnosticFair, pooled",
+    paper="Du et al., 2021 (public code)",
+    family="centralised: data are pooled",
+    travels="the raw data of all clients to one place; back, the model",
+    tuned={key: {"optimiser": "sgd", "rounds": 15} for key in PRAFFL},
+)
+class AgnosticFairPooled(Algorithm):
+    """The sum of a batch's cross entropies plus a multiple of how outputs vary with the group."""
+
+    personal: ClassVar[bool] = False
+    centralised: ClassVar[bool] = True
+    needs_groups: ClassVar[bool] = True
+
+    strength: float = setting(2.0, "weight of the fairness term", at_least=0)
+
+    def phases(self, problem: Problem) -> list[Phase]:
+        assert isinstance(problem, DataProblem)
+        column = Cells(problem).column
+        rows = np.concatenate([share.train for share in problem.shares()])
+        mean = float(problem.columns()[column][torch.from_numpy(rows)].double().mean())
+
+        def loss(parameters: Tree, batch: Batch, view: View) -> Tensor:
+            outputs = view.forward(parameters, batch["inputs"])
+            error = cross_entropy(outputs, batch["label"]).sum()
+            return error + self.strength * covariation(outputs, batch[column], mean)
+
+        return [Phase(loss=loss)]
+
+    def mix(self, round: Round) -> Mapping[str, Mixing]:
+        only = np.array([client == round.everyone[0] for client in round.present], dtype=float)
+        return {"*": Mixing.shared(only, receivers=round.everyone)}

@@ -1,0 +1,92 @@
+"""FairFed (Ezzeldin et al., 2023): clients whose fairness is that of all weigh more."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from pydantic import PrivateAttr
+
+from comity.algorithms.algorithm import Round, Survey, algorithm
+from comity.algorithms.fairbatch import PRAFFL, Cells, FairBatch, says_yes
+from comity.fleet import Tree
+from comity.local import Batch, Update, View
+from comity.mixing import Mixing
+from comity.problems import Problem
+from comity.settings import setting
+from comity.solvers import Vector
+
+
+def disparity(yes: Vector, members: Vector) -> Vector:
+    """D = max_z |P(ŷ = 1 | z) − P(ŷ = 1)| from counts by group; an empty group answers no."""
+    overall = yes.sum(axis=-1, keepdims=True) / np.maximum(members.sum(axis=-1, keepdims=True), 1)
+    return np.asarray(np.abs(yes / np.maximum(members, 1) - overall).max(axis=-1))
+
+
+@algorithm(
+    "fairfed",
+    title="FairFed",
+    paper="Ezzeldin et al., 2023",
+    family="single global model: fair to groups of people",
+    travels="the model and counts of answers by group; back, the model",
+    tuned={key: {"alpha": 0.01, "beta": 0.1} for key in PRAFFL},
+)
+class FairFed(FairBatch):
+    """Weights from F_k, client k's disparity under the model it received, and F, that of all.
+
+    ``exp``: w_k ∝ exp(−β |F_k − F|) n_k. ``additive``, as published: Δ_k = |F_k − F|, or
+    |acc_k − acc| where a group is missing; w_k ← w_k − β (Δ_k − mean Δ), from w_k = n_k / n.
+    """
+
+    surveys: ClassVar[tuple[str, ...]] = ("yes", "members", "right")
+
+    beta: float = setting(0.3, "how much disparity moves the weights", at_least=0)
+    rule: Literal["exp", "additive"] = setting("exp", "weights anew each round, or carried on")
+
+    _weights: dict[int, float] = PrivateAttr(default_factory=dict)
+
+    def answer(self, problem: Problem) -> Update:
+        cells = Cells(problem)
+
+        def counted(parameters: Tree, everything: Batch, view: View) -> Tree:
+            yes = says_yes(view.forward(parameters, everything["inputs"]))
+            members = cells.members(everything)
+            right = (yes == everything["label"]) * everything["weight"]
+            return {
+                "yes": (members * yes.unsqueeze(-1)).sum(dim=0),
+                "members": members.sum(dim=0),
+                "right": right.sum(),
+            }
+
+        return counted
+
+    def brief(self, survey: Survey) -> dict[str, Vector]:
+        yes, members = survey.values["yes"], survey.values["members"]
+        sizes = members.sum(axis=1)
+        away = np.abs(disparity(yes, members) - disparity(yes.sum(axis=0), members.sum(axis=0)))
+        if self.rule == "exp":
+            weights = np.exp(-self.beta * away) * sizes / sizes.sum()
+        else:
+            right = survey.values["right"]
+            accuracy = np.abs(right / sizes - right.sum() / sizes.sum())
+            away = np.where((members > 0).all(axis=1), away, accuracy)
+            pairs = zip(survey.present, sizes / sizes.sum(), strict=True)
+            before = np.array([self._weights.get(client, share) for client, share in pairs])
+            weights = np.clip(before - self.beta * (away - away.mean()), 0.0, None)
+        if weights.sum() > 0:  # additive: nobody may be left with any weight
+            weights = weights / weights.sum()
+            self._weights |= dict(zip(survey.present, weights.tolist(), strict=True))
+        return {}
+
+    def mix(self, round: Round) -> Mapping[str, Mixing]:
+        weights = np.array([self._weights.get(client, 0.0) for client in round.present])
+        if not weights.any():
+            weights = round.sizes
+        return {"*": Mixing.shared(weights, receivers=round.everyone)}
+
+    def state(self) -> dict[str, Any]:
+        return {"weights": sorted(self._weights.items())}
+
+    def load(self, state: dict[str, Any]) -> None:
+        self._weights = {int(client): weight for client, weight in state.get("weights", ())}

@@ -1,0 +1,114 @@
+"""FedFB (Zeng et al., 2021): FairBatch's weights, kept by the server for all clients."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+from pydantic import PrivateAttr
+from torch import Tensor
+
+from comity.algorithms.algorithm import Algorithm, Round, Survey, algorithm
+from comity.algorithms.fairbatch import PRAFFL, Cells, cross_entropy
+from comity.fleet import Matrix, Tree
+from comity.local import Batch, Phase, Update, View
+from comity.mixing import Mixing
+from comity.problems import Problem
+from comity.settings import setting
+from comity.solvers import Vector
+
+
+@algorithm(
+    "fedfb",
+    title="FedFB",
+    paper="Zeng et al., 2021",
+    family="single global model: fair to groups of people",
+    travels="the model, losses and counts by label and group; back, the model and weights of these",
+    tuned={key: {"alpha": 0.01} for key in PRAFFL},
+)
+class FedFB(Algorithm):
+    """Clients train on Σ_i λ(y_i, z_i) / m_{z_i} · CE_i; the server moves λ to level the groups.
+
+    f_z = Σ_k (−l_00 + l_10) / m_0 + (l_0z − l_1z) / m_z, plus m_00 / m_0 − m_0z / m_z once;
+    λ(0,z) += α / √t f_z for z ≥ 1, λ(0,0) −= their sum, within [0, 2 m_z / n], and
+    λ(1,z) = 2 m_z / n − λ(0,z).
+    """
+
+    personal: ClassVar[bool] = False
+    needs_groups: ClassVar[bool] = True
+    surveys: ClassVar[tuple[str, ...]] = ("cell_losses", "cells")
+
+    alpha: float = setting(0.3, "step size of the weights λ", at_least=0)
+
+    _balance: Matrix | None = PrivateAttr(None)
+    _moves: int = PrivateAttr(0)
+    _totals: dict[int, float] = PrivateAttr(default_factory=dict)
+
+    def answer(self, problem: Problem) -> Update:
+        cells = Cells(problem)
+
+        def counted(parameters: Tree, everything: Batch, view: View) -> Tree:
+            entropy = cross_entropy(
+                view.forward(parameters, everything["inputs"]), everything["label"]
+            )
+            return {
+                "cell_losses": cells.sums(entropy, everything),
+                "cells": cells.counts(everything),
+            }
+
+        return counted
+
+    def brief(self, survey: Survey) -> dict[str, Vector]:
+        """Move λ by what clients lose with the model that they received; tell n λ(y,z) / m_z."""
+        counts = survey.values["cells"]
+        cells = counts.sum(axis=0)
+        members = np.maximum(cells.sum(axis=0), 1.0)
+        if self._balance is None:  # the common initial model says nothing yet
+            self._balance = np.stack([members, members]) / cells.sum()
+        else:
+            losses = survey.values["cell_losses"].sum(axis=0)
+            self._balance = self._moved(self._balance, losses, cells)
+        weights = self._balance / members
+        self._totals = {
+            client: float((own * weights).sum())
+            for client, own in zip(survey.present, counts, strict=True)
+        }
+        return {"weights": cells.sum() * weights}
+
+    def _moved(self, balance: Matrix, losses: Matrix, cells: Matrix) -> Matrix:
+        members = np.maximum(cells.sum(axis=0), 1.0)
+        apart = (losses[0] - losses[1]) / members
+        f = apart[1:] - apart[0] + cells[0, 0] / members[0] - cells[0, 1:] / members[1:]
+        self._moves += 1
+        step = self.alpha / np.sqrt(self._moves) * f
+        most = 2 * members / cells.sum()
+        first = np.clip(balance[0] + np.concatenate([[-step.sum()], step]), 0.0, most)
+        return np.stack([first, most - first])
+
+    def phases(self, problem: Problem) -> list[Phase]:
+        cells = Cells(problem)
+
+        def loss(parameters: Tree, batch: Batch, view: View) -> Tensor:
+            entropy = cross_entropy(view.forward(parameters, batch["inputs"]), batch["label"])
+            return (cells.pick(view.brief["weights"], batch) * entropy).mean()
+
+        return [Phase(loss=loss)]
+
+    def phases_alone(self, problem: Problem) -> list[Phase]:
+        """Without a server that keeps λ: on the client's own objective."""
+        return [Phase()]
+
+    def mix(self, round: Round) -> Mapping[str, Mixing]:
+        totals = np.array([self._totals.get(client, 0.0) for client in round.present])
+        weights = totals if totals.any() else round.sizes
+        return {"*": Mixing.shared(weights, receivers=round.everyone)}
+
+    def state(self) -> dict[str, Any]:
+        if self._balance is None:
+            return {}
+        return {"balance": self._balance.tolist(), "moves": self._moves}
+
+    def load(self, state: dict[str, Any]) -> None:
+        if state:
+            self._balance, self._moves = np.array(state["balance"]), state["moves"]

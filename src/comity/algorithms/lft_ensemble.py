@@ -1,0 +1,75 @@
+"""LFT+Ensemble (Zeng et al., 2021): clients train fairly alone; in the end all models vote."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from typing import ClassVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.func import functional_call, vmap
+
+from comity.algorithms.algorithm import algorithm
+from comity.algorithms.fairbatch import PRAFFL, Balanced, Cells, FairBatch
+from comity.fleet import Fleet, Tree
+from comity.problems import DataProblem, Problem
+from comity.settings import setting
+
+
+class Ensemble(Balanced):
+    """A client's own network, which it trains, and everybody's, with which it predicts."""
+
+    def __init__(self, model: nn.Module, groups: int, members: int) -> None:
+        super().__init__(model, groups)
+        self.members = deepcopy(model)
+        for part in self.members.modules():
+            for name, tensor in part.named_parameters(recurse=False):
+                stacked = tensor.detach().expand(members, *tensor.shape).clone()
+                part.register_parameter(name, nn.Parameter(stacked, requires_grad=False))
+        self.shares = nn.Parameter(torch.zeros(members), requires_grad=False)
+        """How much each member counts; all zero before they have arrived."""
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Its own outputs; once it predicts, the logits of the members' mean probabilities."""
+        own: Tensor = self.model(inputs)
+        if self.training:
+            return own
+        members = dict(self.members.named_parameters())
+        outputs = vmap(lambda one: functional_call(self.model, one, (inputs,)))(members)
+        single = outputs.shape[-1] == 1
+        scores = torch.sigmoid(outputs) if single else torch.softmax(outputs, dim=-1)
+        voted = torch.einsum("m,m...->...", self.shares, scores)
+        logits = torch.logit(voted, eps=1e-7) if single else torch.log(voted.clamp(min=1e-7))
+        return torch.where(self.shares.sum() > 0, logits, own)
+
+
+@algorithm(
+    "lft-ensemble",
+    title="Local fair training + ensemble",
+    paper="Zeng et al., 2021",
+    family="ensemble: fair to groups of people",
+    travels="every client's model, once, to every client",
+    tuned={key: {"rounds": 15} for key in PRAFFL},
+)
+class LFTEnsemble(FairBatch):
+    """p(y | x) = Σ_k n_k p_k(y | x) / Σ_j n_j, each p_k trained with FairBatch on its own data."""
+
+    personal: ClassVar[bool] = True
+    communicates: ClassVar[bool] = False
+    gathers: ClassVar[bool] = True
+
+    alpha: float = setting(0.1, "step size of the weights λ", at_least=0)
+
+    def build(self, model: nn.Module, problem: Problem) -> Ensemble:
+        assert isinstance(problem, DataProblem)
+        return Ensemble(model, Cells(problem).groups, len(problem.shares()))
+
+    def predictor(self, module: nn.Module, preference: NDArray[np.float64]) -> nn.Module:
+        return module
+
+    def gather(self, models: Fleet, sizes: NDArray[np.float64]) -> Tree:
+        members = {k.replace("model.", "members.", 1): t for k, t in models.tensors.items()}
+        shares = torch.from_numpy(sizes / max(sizes.sum(), 1.0)).float()
+        return {**members, "shares": shares}

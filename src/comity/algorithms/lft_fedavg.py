@@ -1,0 +1,30 @@
+"""LFT+FedAvg (Zeng et al., 2021): clients train fairly on their own data, the server averages."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+from comity.algorithms.algorithm import Round, algorithm
+from comity.algorithms.fairbatch import PRAFFL, FairBatch
+from comity.mixing import Mixing
+from comity.settings import setting
+
+
+@algorithm(
+    "lft-fedavg",
+    title="Local fair training + FedAvg",
+    paper="Zeng et al., 2021",
+    family="single global model: fair to groups of people",
+    travels="the model and the sum of a client's sample weights; back, the model",
+    tuned={key: {"alpha": 1e-06, "rounds": 15} for key in PRAFFL},
+)
+class LFTFedAvg(FairBatch):
+    """θ ← Σ_k V_k θ_k / Σ V, V_k the sum of the weights that client k gave to its samples."""
+
+    tells: ClassVar[tuple[str, ...]] = ("total",)
+
+    alpha: float = setting(0.3, "step size of the weights λ", at_least=0)
+
+    def mix(self, round: Round) -> Mapping[str, Mixing]:
+        return {"*": Mixing.shared(round.told["total"], receivers=round.everyone)}

@@ -1,0 +1,179 @@
+"""PraFFL (Ye et al., 2024): any preference becomes a model at once, and nobody learns of it.
+
+A client holds a communicated network ψ and a hypernetwork β that turns a preference into the head
+on top of ψ. Only ψ travels.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import ClassVar, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from pydantic import PositiveInt
+from torch import Tensor, nn
+
+from comity.algorithms.algorithm import Algorithm, Round, algorithm
+from comity.errors import UserError
+from comity.fleet import Tree
+from comity.learners.scalarisation import direction_of, smooth_tchebycheff
+from comity.local import Batch, Phase, View
+from comity.mixing import Mixing
+from comity.preferences import equidistant
+from comity.problems import Problem
+from comity.settings import setting
+from comity.streams import stream
+
+
+class Hypernetwork(nn.Module):
+    """β: from a direction λ to all weights of a head, one linear read-out for each tensor."""
+
+    def __init__(
+        self, objectives: int, hidden: int | None, shapes: Sequence[tuple[int, ...]]
+    ) -> None:
+        super().__init__()
+        inside, trunk = objectives, nn.Sequential()
+        if hidden is not None:
+            inside = hidden
+            trunk = nn.Sequential(
+                nn.Linear(objectives, hidden), nn.ReLU(), nn.Linear(hidden, hidden)
+            )
+        self.trunk = trunk
+        self.heads = nn.ModuleList(nn.Linear(inside, math.prod(shape)) for shape in shapes)
+        self._shapes = shapes
+
+    def forward(self, direction: Tensor) -> list[Tensor]:
+        inside = self.trunk(direction)
+        heads = zip(self.heads, self._shapes, strict=True)
+        return [head(inside).unflatten(-1, shape) for head, shape in heads]
+
+
+class Spanning(nn.Module):
+    """ψ, and the heads φ = β(λ) that turn its features into outputs."""
+
+    def __init__(
+        self,
+        body: nn.Sequential,
+        hyper: Hypernetwork,
+        least: float,
+        activation: nn.Module,
+    ) -> None:
+        super().__init__()
+        self.body, self.hyper, self._least, self._activation = body, hyper, least, activation
+
+    def head(self, importance: Tensor) -> list[Tensor]:
+        """φ: weight and bias of both layers, with the axes of ``importance`` first.
+
+        Here, and only here, an importance becomes the paper's direction λ. Preferences closer to
+        the edge than any in training count as the closest ones that were there.
+        """
+        weights: list[Tensor] = self.hyper(direction_of(importance, self._least))
+        return weights
+
+    def forward(self, inputs: Tensor, importance: Tensor) -> Tensor:
+        """Outputs (…, batch, outputs) at one preference (objectives) or many (…, objectives)."""
+        w1, b1, w2, b2 = self.head(importance)
+        inner = self.body(inputs) @ w1.transpose(-1, -2) + b1.unsqueeze(-2)
+        outputs: Tensor = self._activation(inner) @ w2.transpose(-1, -2) + b2.unsqueeze(-2)
+        return outputs
+
+    @torch.no_grad()
+    def at(self, importance: Tensor) -> nn.Sequential:
+        """The plain network at one preference; it shares ψ with this one."""
+        w1, b1, w2, b2 = self.head(importance)
+        return nn.Sequential(
+            *self.body, _linear(w1, b1), self._activation, _linear(w2, b2.expand(len(w2)))
+        )
+
+
+def _linear(weight: Tensor, bias: Tensor) -> nn.Linear:
+    """A layer with given weights; making one in the usual way would draw random numbers."""
+    layer = nn.Linear(weight.shape[1], weight.shape[0], device="meta")
+    layer.weight, layer.bias = nn.Parameter(weight.clone()), nn.Parameter(bias.clone())
+    return layer
+
+
+@algorithm(
+    "praffl",
+    title="PraFFL",
+    paper="Ye et al., 2024",
+    family="Pareto front: any preference in real time",
+    travels="the communicated network ψ, both ways; hypernetworks stay",
+)
+class PraFFL(Algorithm):
+    """ψ ← mean of ψ_k; each client's β_k minimises the mean over λ of g(L(ψ, β_k(λ)); λ)."""
+
+    personal: ClassVar[bool] = False
+    sends: ClassVar[tuple[str, ...]] = ("body.*",)
+
+    sampled: PositiveInt = setting(64, "preferences drawn for every batch (n_λ)")
+    split: float = setting(0.5, "share of local training that ψ gets, first", above=0, below=1)
+    smoothing: float = setting(1.0, "γ of the smooth Tchebycheff function", above=0)
+    lambda_min: float = setting(0.01, "no entry of a preference counts as less", above=0, below=0.5)
+    width: PositiveInt = setting(4, "features that ψ hands to the head")
+    arch: Literal["code", "relu"] = setting(
+        "code", "head: two linear layers and one common bias, or relu between them"
+    )
+    hyper: Literal["mlp", "linear"] = setting("mlp", "hypernetwork: a hidden layer, or none")
+    hyper_width: PositiveInt = setting(4, "width of the hypernetwork's hidden layers")
+    weighting: Literal["mean", "sizes"] = setting("mean", "how the server averages ψ")
+    tested: PositiveInt = setting(1000, "preferences at which each client is judged in the end")
+
+    def build(self, model: nn.Module, problem: Problem) -> Spanning:
+        layers = list(model) if isinstance(model, nn.Sequential) else []
+        if len(layers) < 2 or not isinstance(layers[-1], nn.Linear):
+            raise UserError(
+                f"praffl makes the last layer of a network anew for every preference; the network "
+                f"of {problem.name} must be an nn.Sequential that ends in nn.Linear."
+            )
+        width, outputs = self.width, layers[-1].out_features
+        body = nn.Sequential(*layers[:-1], nn.Linear(layers[-1].in_features, width), nn.ReLU())
+        # the public code has no activation between the layers, and one bias for all outputs
+        bias = 1 if self.arch == "code" else outputs
+        shapes = ((width, width), (width,), (outputs, width), (bias,))
+        hidden = self.hyper_width if self.hyper == "mlp" else None
+        hyper = Hypernetwork(len(problem.objectives), hidden, shapes)
+        activation = nn.Identity() if self.arch == "code" else nn.ReLU()
+        return Spanning(body, hyper, self.lambda_min, activation)
+
+    def predictor(self, module: nn.Module, preference: NDArray[np.float64]) -> nn.Module:
+        assert isinstance(module, Spanning)
+        return module.at(torch.from_numpy(preference).float())
+
+    def spanned(self, objectives: int, purpose: str) -> NDArray[np.float64]:
+        """Evenly spread for two objectives, drawn from the simplex for more."""
+        count = self.tested if purpose == "test" else 101
+        if objectives == 2:
+            return equidistant(count, 2)
+        drawn = stream(0, "spanned", objectives).dirichlet(np.ones(objectives), count)
+        return np.concatenate([np.eye(objectives), drawn])[:count]
+
+    def phases(self, problem: Problem) -> list[Phase]:
+        """First ψ on the error alone under the even head, then β on drawn preferences."""
+        count = len(problem.objectives)
+
+        def error(parameters: Tree, batch: Batch, view: View) -> Tensor:
+            even = torch.full((count,), 1.0 / count)
+            return view.losses(view.forward(parameters, batch["inputs"], even), batch)[0]
+
+        def drawn(generator: np.random.Generator, steps: int) -> dict[str, NDArray[np.float64]]:
+            return {"importance": generator.dirichlet(np.ones(count), (steps, self.sampled))}
+
+        def tchebycheff(parameters: Tree, batch: Batch, view: View) -> Tensor:
+            importance = view.drawn["importance"]
+            outputs = view.forward(parameters, batch["inputs"], importance)
+            losses: Tensor = torch.vmap(view.losses, in_dims=(0, None))(outputs, batch)
+            direction = direction_of(importance, self.lambda_min)
+            return smooth_tchebycheff(losses, direction, self.smoothing).mean()
+
+        return [
+            Phase(train=("body.*",), share=self.split, loss=error),
+            Phase(train=("hyper.*",), share=1 - self.split, loss=tchebycheff, draw=drawn),
+        ]
+
+    def mix(self, round: Round) -> Mapping[str, Mixing]:
+        weights = round.sizes if self.weighting == "sizes" else np.ones(len(round.present))
+        return {"*": Mixing.shared(weights, receivers=round.everyone)}
