@@ -33,7 +33,7 @@ class Record:
     report: Report | None
     clusters: list[list[int]] | None = None
     chosen: bool = False
-    """What clients were sent at the start of it is what all of them keep so far."""
+    """Its models are what all clients keep so far."""
     mixing: Matrix | None = None
     bytes_up: int = 0
     bytes_down: int = 0
@@ -163,7 +163,7 @@ class Federation:
         return failed
 
     def choose(self, message: Message, record: Record) -> None:
-        """Whether what the clients were sent serves all of them better than what they keep."""
+        """Whether this round serves all clients together better than the one that they keep."""
         worth = message.statistics.get("validation")
         if worth is not None and worth.mean() > self._best:  # nan: nothing was sent yet
             self._best, record.chosen = float(worth.mean()), True

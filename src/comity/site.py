@@ -55,7 +55,7 @@ class Message:
     statistics: dict[str, NDArray[np.float64]]
     """``size``: how much data a client has; ``declined``: 1 where it kept its own model;
     ``unsound``: 1 where something that it keeps is no longer finite; ``validation``: the
-    hypervolume of what it was sent, where the federation keeps a round for all; and what the
+    hypervolume that its model reaches, where one round is kept for all; and what the
     algorithm declares that clients tell (`Algorithm.tells`, in a survey `Algorithm.surveys`)."""
 
     def part(self, rows: slice) -> Message:
@@ -162,7 +162,7 @@ class Site:
         self._validation_steps = np.zeros(count, dtype=np.int64)
         self._start = self._models.clone()
         self._start_value = np.full((count, objectives), -np.inf)
-        self._start_worth = np.full(count, np.nan)
+        self._told_worth = np.full(count, np.nan)
         # What decides which model a client holds is paid for out of its steps; watching is not.
         self._validation_counts = configuration.keep == "best" or configuration.guard
 
@@ -214,10 +214,11 @@ class Site:
         self._own_value[rows] = -np.inf
 
     def keep(self, clients: tuple[int, ...]) -> None:
-        """The models that these clients were last sent are to be kept: the server's choice."""
+        """The models that these clients told the worth of are what they keep: the choice of all."""
         rows = self._rows(clients)
-        self._kept.put(rows, self._start.select(rows))
-        self._kept_value[rows] = self._start_value[rows]
+        trained = self._algorithm.keeps_trained
+        self._kept.put(rows, (self._models if trained else self._start).select(rows))
+        self._kept_value[rows] = (self._own_value if trained else self._start_value)[rows]
 
     def collect(self, clients: tuple[int, ...]) -> Message:
         """The models that these clients would hand over, for an ensemble of all of them."""
@@ -275,16 +276,16 @@ class Site:
     def _validate(self, rows: Rows, sent: bool) -> Vectors:
         """Judge the models that some clients hold now, and remember each client's best.
 
-        Where the server chooses the round to keep, clients only note what those that they were
-        sent are worth.
+        Where the server chooses the round to keep, clients only note what theirs are worth: those
+        that they were sent or, if the algorithm says so, those that they have trained.
         """
         value, steps = self._learner.judge(
             self._models, rows, "validation", self.configuration.validation_episodes
         )
         self._validation_steps[rows] += steps
         if self._together:
-            if sent:
-                self._start_worth[rows] = self._reach(rows, value)
+            if sent != self._algorithm.keeps_trained:
+                self._told_worth[rows] = self._reach(rows, value)
             return value
         worth = self._worth(rows, value)
         better = (worth > self._kept_worth[rows]) & self._models.select(rows).finite()
@@ -328,7 +329,7 @@ class Site:
 
     def _choice(self, rows: Rows) -> dict[str, NDArray[np.float64]]:
         """What the server needs to choose the round that is kept for all."""
-        return {"validation": self._start_worth[rows]} if self._together else {}
+        return {"validation": self._told_worth[rows]} if self._together else {}
 
     def _report(
         self,

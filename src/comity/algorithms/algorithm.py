@@ -115,6 +115,11 @@ class Algorithm(Settings):
         """
         return None
 
+    @property
+    def keeps_trained(self) -> bool:
+        """One round is chosen for all by what clients have trained, not by what they were sent."""
+        return False
+
     def phases(self, problem: Problem) -> Sequence[Phase]:
         """How a client trains in a round. Default: in one phase, on its own objective."""
         return [Phase()]

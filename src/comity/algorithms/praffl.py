@@ -120,6 +120,9 @@ class PraFFL(Algorithm):
     hyper: Literal["mlp", "linear"] = setting("mlp", "hypernetwork: a hidden layer, or none")
     hyper_width: PositiveInt = setting(4, "width of the hypernetwork's hidden layers")
     weighting: Literal["mean", "sizes"] = setting("mean", "how the server averages ψ")
+    hand_over: Literal["trained", "averaged"] = setting(
+        "trained", "ψ that clients end with: as trained, which β fits, or the mean (the paper)"
+    )
     tested: PositiveInt = setting(1000, "preferences at which each client is judged in the end")
 
     def build(self, model: nn.Module, problem: Problem) -> Spanning:
@@ -138,6 +141,10 @@ class PraFFL(Algorithm):
         hyper = Hypernetwork(len(problem.objectives), hidden, shapes)
         activation = nn.Identity() if self.arch == "code" else nn.ReLU()
         return Spanning(body, hyper, self.lambda_min, activation)
+
+    @property
+    def keeps_trained(self) -> bool:
+        return self.hand_over == "trained"
 
     def predictor(self, module: nn.Module, preference: NDArray[np.float64]) -> nn.Module:
         assert isinstance(module, Spanning)

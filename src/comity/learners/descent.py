@@ -1,0 +1,278 @@
+"""Descent: the steps that a crew of clients takes in one phase of a round."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from fnmatch import fnmatchcase
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.func import grad, vmap
+
+from comity.errors import UserError
+from comity.fleet import Fleet, Tree
+from comity.learners.adam import Adam, adam_step
+from comity.learners.compiling import compiler
+from comity.learners.crew import Crew
+from comity.learners.learner import Rows, Task
+from comity.learners.scalarisation import direction_of, smooth_tchebycheff
+from comity.learners.sgd import sgd_step
+from comity.learners.stacked import Draw, Stacked
+from comity.learners.supervised_settings import SupervisedSettings
+from comity.local import Batch, Phase, Update, View
+from comity.streams import stream
+
+
+class Descent:
+    """Takes steps with stacked models; a crew's clients all have batches of the same size."""
+
+    def __init__(
+        self, stacked: Stacked, settings: SupervisedSettings, clients: tuple[int, ...], seed: int
+    ) -> None:
+        self.settings, self._stacked, self._holdings = settings, stacked, stacked.holdings
+        self._clients, self._seed = clients, seed
+        self.remarks: list[str] = []
+        self._fused: Any = None
+        if settings.compile == "yes":
+            if compiler() is None:
+                raise UserError(
+                    "supervised.compile = yes needs a C++ compiler (g++ or clang++), and there is "
+                    "none. Install one, or use --set supervised.compile=no."
+                )
+            if stacked.mapped and settings.optimiser == "adam":
+                self._fused = torch.compile(self._fused_step)
+                self.remarks.append("steps are compiled; their bits differ from uncompiled ones")
+            else:
+                self.remarks.append("not compiled: only Adam's steps of mapped networks are")
+
+    def walk(
+        self,
+        models: Fleet,
+        owners: Rows,
+        places: Rows,
+        task: Task,
+        number: int,
+        steps: Rows,
+        *,
+        batches: Tensor,
+        weights: Tensor | None = None,
+        gradients: Fleet | None = None,
+    ) -> None:
+        """Take a phase's steps with the models of a crew, in place.
+
+        ``owners`` says whose data each model sees, ``places`` where these clients are in the
+        round's order. Objectives count as in ``weights``, unless the phase or the client's own
+        scalarisation has a say; ``gradients`` are those that a survey took.
+        """
+        phase = task.phases[number]
+        crew = self._crew(models, owners, *self._views(task, owners, places))
+        if phase.weights is not None and weights is None:
+            weigh = phase.weights
+            weights = self._stacked.each(lambda r, b: weigh(View(r, b)), crew.received, crew.brief)
+        crew.aims = self._aims(owners) if weights is None else weights
+        crew.given = weights is not None
+        names = [n for n in self._stacked.trained if any(fnmatchcase(n, p) for p in phase.train)]
+        crew.first = {name: torch.zeros_like(crew.tensors[name]) for name in names}
+        crew.second = {name: torch.zeros_like(crew.tensors[name]) for name in names}
+        crew.batches = batches
+        crew.drawn = self._drawn(phase, owners, steps, f"draws {number}", task.round)
+        if phase.surveyed:
+            crew.stored = _stored(gradients, names, places, crew.aims)
+        everything = self._everything(owners) if phase.before or phase.after_pass else {}
+        self._stacked.module.train()
+        if phase.before is not None:
+            crew.change(self._changed(phase.before, crew, everything))
+        for begin, lengths in self._stretches(phase, owners, steps):
+            done = 0
+            for upto in sorted(set(lengths[lengths > 0].tolist())):
+                busy = np.flatnonzero(lengths >= upto)
+                part = crew.part(busy)
+                self._steps(part, phase, (begin + done)[busy], upto - done, task.round)
+                crew.take_back(busy, part)
+                done = upto
+            if phase.after_pass is not None:
+                crew.passes = crew.passes + torch.from_numpy(lengths > 0)
+                changed = self._changed(phase.after_pass, crew, everything)
+                crew.change(changed, torch.from_numpy(lengths > 0))
+
+    def _stretches(self, phase: Phase, owners: Rows, steps: Rows) -> Iterator[tuple[Rows, Rows]]:
+        """Where each client begins, and how far it goes, until all meet again.
+
+        All go through their data side by side where something happens after each pass.
+        """
+        if phase.after_pass is None:
+            yield np.zeros_like(steps), steps
+            return
+        length = self._holdings.passes[owners]
+        for number in range(int((-(-steps // length)).max())):
+            begin = np.minimum(number * length, steps)
+            yield begin, np.minimum(length, steps - begin)
+
+    def _steps(self, crew: Crew, phase: Phase, begin: Rows, count: int, round: int) -> None:
+        """So many steps of all clients of a crew, each from the step where it is."""
+        s, owners = self.settings, crew.owners
+        names = list(crew.first)
+        trained = [crew.tensors[name] for name in names]
+        first, second = list(crew.first.values()), list(crew.second.values())
+        adam = Adam(trained, first, second, s.weight_decay) if s.optimiser == "adam" else None
+        together = bool((begin == begin[0]).all())
+        everybody = torch.arange(len(owners))
+        for step in range(count):
+            at = torch.from_numpy(begin + step)
+            batch = self._holdings.gather(crew.batches[everybody, at])
+            drawn = {name: values[everybody, at] for name, values in crew.drawn.items()}
+            stored = phase.surveyed and together and int(at[0]) == 0
+            if self._fused is not None and together and not stored:
+                self._fused(
+                    phase, crew.given, names, crew.tensors, first, second, at[0].float(), batch,
+                    crew.received, crew.brief, drawn, crew.passes, crew.aims, crew.scale,
+                )  # fmt: skip
+                continue
+            if stored:
+                grads: Sequence[Tensor] = crew.stored
+            else:
+                leaves = [tensor.requires_grad_() for tensor in trained]
+                total = self._total(phase, crew, batch, drawn, (round, begin + step))
+                grads = torch.autograd.grad(total, leaves, materialize_grads=True)
+                for leaf in leaves:
+                    leaf.requires_grad_(False)
+            if adam is not None:
+                adam.step(grads, at.float(), s.learning_rate)
+            else:
+                sgd_step(trained, grads, first, s.learning_rate, s.momentum, s.weight_decay)
+
+    def _total(
+        self, phase: Phase, crew: Crew, batch: dict[str, Tensor], drawn: Tree, draw: Draw
+    ) -> Tensor:
+        """What the steps of all models of a crew make smaller, summed."""
+        if phase.loss is None:
+            losses = self._stacked.losses(crew.tensors, batch, crew.owners, draw)
+            total = self._scalarised(losses, crew.aims, crew.given).sum()
+        else:
+            lose = phase.loss
+
+            def of_one(tensors: Tree, batch: Batch, *seen: Any) -> Tensor:
+                return lose(tensors, batch, self._stacked.view(*seen))
+
+            seen = (crew.received, crew.brief, drawn, crew.passes, crew.scale)
+            each = self._stacked.each
+            total = each(of_one, crew.tensors, batch, *seen, owners=crew.owners, draw=draw).sum()
+        penalty = phase.penalty
+        if penalty is None:
+            return total
+        mine = {name: crew.tensors[name] for name in self._stacked.trained}
+        pulls: Tensor = vmap(lambda t, r, b: penalty(t, View(r, b)))(
+            mine, crew.received, crew.brief
+        )
+        return total + pulls.sum()
+
+    def _fused_step(
+        self,
+        phase: Phase,
+        given: bool,
+        names: list[str],
+        tensors: Tree,
+        first: list[Tensor],
+        second: list[Tensor],
+        count: Tensor,
+        batch: Batch,
+        received: Tree,
+        brief: Tree,
+        drawn: Tree,
+        passes: Tensor,
+        aims: Tensor,
+        scale: Tensor,
+    ) -> None:
+        """One step as one program, written for one client and mapped: what is compiled."""
+
+        def of_one(trained: Tree, tensors: Tree, batch: Batch, aim: Tensor, *seen: Any) -> Tensor:
+            parameters, view = {**tensors, **trained}, self._stacked.view(*seen)
+            if phase.loss is None:
+                losses = view.losses(view.forward(parameters, batch["inputs"]), batch)
+                total = self._scalarised(losses, aim, given)
+            else:
+                total = phase.loss(parameters, batch, view)
+            if phase.penalty is not None:
+                total = total + phase.penalty(parameters, view)
+            return total
+
+        trained = {name: tensors[name] for name in names}
+        seen = (received, brief, drawn, passes, scale)
+        grads = vmap(grad(of_one))(trained, tensors, batch, aims, *seen)
+        s, ordered = self.settings, [grads[name] for name in names]
+        adam_step(
+            list(trained.values()), ordered, first, second, count, s.learning_rate, s.weight_decay
+        )
+
+    def _aims(self, owners: Rows) -> Tensor:
+        """What each model's losses are weighed by: importance, or the direction it stands for."""
+        importance = self._stacked.preferences[owners]
+        if self.settings.scalarisation == "linear":
+            return importance
+        return direction_of(importance, self.settings.least_weight)
+
+    def _scalarised(self, losses: Tensor, aims: Tensor, given: bool) -> Tensor:
+        if given or self.settings.scalarisation == "linear":
+            return (aims * losses).sum(dim=-1)
+        return smooth_tchebycheff(losses, aims, self.settings.smoothing)
+
+    def _drawn(self, phase: Phase, owners: Rows, steps: Rows, purpose: str, round: int) -> Tree:
+        """The random numbers of all steps, each client's from a stream of its own."""
+        if phase.draw is None:
+            return {}
+        most, drawn = int(steps.max()), []
+        for owner, count in zip(owners.tolist(), steps.tolist(), strict=True):
+            generator = stream(self._seed, purpose, round, self._clients[owner])
+            values = phase.draw(generator, count)
+            drawn.append({name: np.resize(v, (most, *v.shape[1:])) for name, v in values.items()})
+        return {n: torch.from_numpy(np.stack([d[n] for d in drawn])).float() for n in drawn[0]}
+
+    @torch.no_grad()
+    def said(self, update: Update, models: Fleet, rows: Rows) -> Tree:
+        """What an update says of models that some clients hold and of all their samples."""
+        received = models.group(*self._stacked.trained).tensors
+        crew = self._crew(models, rows, received, {})
+        return self._changed(update, crew, self._everything(rows))
+
+    def _crew(self, models: Fleet, owners: Rows, received: Tree, brief: Tree) -> Crew:
+        tensors = {name: tensor.detach() for name, tensor in models.tensors.items()}
+        passes = torch.zeros(len(owners))
+        return Crew(owners, tensors, received, brief, self._stacked.scale[owners], passes)
+
+    def _views(self, task: Task, owners: Rows, places: Rows) -> tuple[Tree, Tree]:
+        """What some clients received and were told; ``places`` are theirs in the round's order."""
+        received = task.start.group(*self._stacked.trained).select(owners).tensors
+        brief = {k: torch.from_numpy(v[places]).float() for k, v in task.brief.items()}
+        return received, brief
+
+    def _everything(self, owners: Rows) -> dict[str, Tensor]:
+        """All training samples of some clients; what only fills up has no weight."""
+        return self._holdings.gather(*self._holdings.part("train", owners))
+
+    @torch.no_grad()
+    def _changed(self, update: Update, crew: Crew, everything: dict[str, Tensor]) -> Tree:
+        """What an update says of all training samples of each client of a crew."""
+
+        def of_one(tensors: Tree, batch: Batch, *seen: Any) -> Tree:
+            return update(tensors, batch, self._stacked.view(*seen))
+
+        nothing: Tree = {}
+        seen = (crew.received, crew.brief, nothing, crew.passes, crew.scale)
+        changed: Tree = self._stacked.each(of_one, crew.tensors, everything, *seen)
+        return changed
+
+
+def _stored(
+    gradients: Fleet | None, names: Sequence[str], places: Rows, weights: Tensor
+) -> list[Tensor]:
+    """Σ_k w_k ∇f_k with the gradients that the survey took."""
+    assert gradients is not None, "an algorithm reuses gradients that it did not ask for"
+    count = weights.shape[1]
+    summed = []
+    for name in names:
+        stacked = gradients[name]
+        each = stacked.reshape(-1, count, *stacked.shape[1:])[places]
+        summed.append(torch.einsum("nk,nk...->n...", weights.to(each.dtype), each))
+    return summed
