@@ -50,7 +50,8 @@ class Case:
         )
         found = self.configuration.get_problem()
         algorithm = self.configuration.get_algorithm()
-        assert isinstance(found, DataProblem) and isinstance(algorithm, PraFFL)
+        assert isinstance(found, DataProblem)
+        assert isinstance(algorithm, PraFFL)
         self.problem, self.algorithm = found, algorithm
         self.clients = tuple(range(self.configuration.clients))
         learner, settings = LEARNERS[found.learner]
