@@ -58,7 +58,11 @@ def test_shell(text, tmp_path, monkeypatch):
         more = SHORT.get(words[1], [])
         if words[1] == "run" and "--clients" not in words:
             more = [*more, "--clients", "3"]
-        if any(isinstance(problems().get(word), DataProblem) for word in words):
+        named = [problems()[word] for word in words if word in problems()]
+        if "--clients" in more and any("clients" in problem.usual for problem in named):
+            at = more.index("--clients")
+            more = more[:at] + more[at + 2 :]
+        if any(isinstance(problem, DataProblem) for problem in named):
             more = [word.replace("dqn.local_steps=32", "supervised.local_steps=2") for word in more]
         if "thesis-3.2" in words:
             more = ["--set", "dqn.total_steps=64", "--set", "search.iterations=1"]

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from comity.searches import Generator, Search, generator
     from comity.searches.comparison import compare_searches
     from comity.searches.execution import search
+    from comity.serving import export, load_exported, predict
 
 _HOMES = {
     "Algorithm": "comity.algorithms",
@@ -43,8 +44,11 @@ _HOMES = {
     "algorithm": "comity.algorithms",
     "compare": "comity.comparison",
     "compare_searches": "comity.searches.comparison",
+    "export": "comity.serving",
     "generator": "comity.searches",
+    "load_exported": "comity.serving",
     "open": "comity.opening",
+    "predict": "comity.serving",
     "resume": "comity.execution",
     "run": "comity.execution",
     "search": "comity.searches.execution",
@@ -81,8 +85,11 @@ __all__ = [
     "algorithm",
     "compare",
     "compare_searches",
+    "export",
     "generator",
+    "load_exported",
     "open",
+    "predict",
     "resume",
     "run",
     "search",

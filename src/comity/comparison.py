@@ -243,6 +243,7 @@ def tabulate(problem: str, runs: Mapping[str, Sequence[Run]], path: Path) -> dic
             {
                 "algorithm": entry,
                 "preferences": preferences,
+                "centralised": group[0].configuration.get_algorithm().centralised,
                 "seeds": [run.configuration.seed for run in group],
                 "metrics": spread_of(metrics),
                 "metrics_last": spread_of(last),

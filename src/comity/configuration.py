@@ -150,6 +150,8 @@ def configure(values: Mapping[str, Any]) -> Configuration:
     usual = {key: tuned.pop(key) for key in ("rounds",) if key in tuned}
     given = values.get(problem.learner, {})
     learner_values = {**problem.defaults, **spoken, **given}
+    if "local_steps" in given and "local_epochs" in learner_values:
+        learner_values["local_epochs"] = given.get("local_epochs", 0)  # who counts steps means it
     settings = build(settings_class, learner_values, where=problem.learner)
     run_values = {key: value for key, value in values.items() if key in RUN_SETTINGS}
     for key, value in {**problem.usual, **usual}.items():

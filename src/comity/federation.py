@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
 from typing import Any
 
 import numpy as np
@@ -173,9 +174,13 @@ class Federation:
         assert message.models is not None
         record.bytes_up += _total(message)
         sound = message.models.finite()
-        models = {name: torch.nan_to_num(t) for name, t in message.models.tensors.items()}
+        models = message.models.clone()
+        broken = np.flatnonzero(~sound)  # a weight of zero would not remove what is not finite
+        models.put(
+            broken, Fleet({k: torch.zeros_like(t[broken]) for k, t in models.tensors.items()})
+        )
         sizes = np.where(sound, message.statistics["size"], 0.0)
-        gathered = self.algorithm.gather(Fleet(models), sizes)
+        gathered = self.algorithm.gather(models, sizes)
         everyone = len(self.everyone)
         delivered = Fleet({k: t.expand(everyone, *t.shape) for k, t in gathered.items()})
         record.bytes_down += _size(delivered, everyone)
@@ -238,17 +243,18 @@ class Federation:
         """Mix, and keep the server models of clients that the new route does not name."""
         for mixing in mixings.values():
             mixing.check(len(sent))
+        route, rows = _common_route(mixings)
         tensors = {}
         for name in sent:
             mixing = _of(mixings, name)
             if mixing.base is None:
-                tensors[name] = Fleet({name: sent[name]}).mix(mixing.weights)[name]
+                mixed = Fleet({name: sent[name]}).mix(mixing.weights)[name]
             else:
                 moved = Fleet({name: sent[name] - start[name]}).mix(mixing.weights)[name]
                 # companions start where the model that they belong to is
                 base = mixing.base[name] if name in mixing.base.tensors else start[name][:1]
-                tensors[name] = base + moved
-        route = dict(next(iter(mixings.values())).route)
+                mixed = base + moved
+            tensors[name] = mixed if rows is None else mixed[rows[_key(mixings, name)]]
         fresh = Fleet(tensors)
         waiting = [client for client in self.everyone if client not in route]
         if waiting:
@@ -264,8 +270,9 @@ class Federation:
         """How much each client takes from each, averaged over tensors by their size."""
         sizes = {name: tensor[0].numel() for name, tensor in self._template.tensors.items()}
         matrix = np.full((len(self.everyone),) * 2, np.nan)
-        for client, row in next(iter(mixings.values())).route.items():
-            total = sum(_of(mixings, name).weights[row] * size for name, size in sizes.items())
+        for client in next(iter(mixings.values())).route:
+            own = {name: _of(mixings, name) for name in sizes}
+            total = sum(m.weights[m.route[client]] * sizes[name] for name, m in own.items())
             (place,) = self._places([client])
             matrix[place, :] = 0.0
             shares = total.reshape(len(senders), -1).sum(axis=1)
@@ -419,8 +426,29 @@ def _joined(orders: Sequence[Order]) -> Order:
 
 def _of(mixings: Mapping[str, Mixing], name: str) -> Mixing:
     """The mixing of a tensor."""
+    return mixings[_key(mixings, name)]
+
+
+def _key(mixings: Mapping[str, Mixing], name: str) -> str:
+    """Under which name a tensor's mixing is given: its own, the first pattern it fits, or all."""
     name = name.removeprefix(_TARGET)
-    return mixings[name if name in mixings else "*"]
+    return name if name in mixings else next(key for key in mixings if fnmatchcase(name, key))
+
+
+def _common_route(
+    mixings: Mapping[str, Mixing],
+) -> tuple[dict[int, int], dict[str, list[int]] | None]:
+    """Who gets which server model; where tensors are routed apart, everybody has one of its own.
+
+    Then the second part says which row of each mixing these models are made of.
+    """
+    routes = {key: dict(mixing.route) for key, mixing in mixings.items()}
+    first = next(iter(routes.values()))
+    if all(route == first for route in routes.values()):
+        return first, None
+    clients = sorted(first)
+    rows = {key: [route[client] for client in clients] for key, route in routes.items()}
+    return {client: place for place, client in enumerate(clients)}, rows
 
 
 def _each(rows: Rows, models: Fleet, clients: Sequence[int]) -> Rows:

@@ -65,13 +65,19 @@ class Phase:
     train: tuple[str, ...] = ("*",)
     """Which tensors are trained, as patterns of their names; the others stand still."""
     share: float = 1.0
-    """How much of the round's steps this phase takes, relative to the other phases."""
+    """How many of the round's steps this phase takes; phases may come to more than all of them."""
     draw: Callable[[np.random.Generator, int], Mapping[str, NDArray[np.float64]]] | None = None
     """All random numbers that the loss uses in so many steps, one row a step."""
     before: Update | None = None
     """What the client sets before the first step."""
     after_pass: Update | None = None
     """What the client changes each time it has gone through its data."""
+    after: Update | None = None
+    """What the client sets after the last step."""
+    after_step: Callable[[Tree, Tree, View], Tree] | None = None
+    """(parameters, gradients of the trained ones): what changes beside the optimiser's step."""
+    steps: int | None = None
+    """So many steps at most, whatever its share of the round's."""
 
 
 @dataclass(frozen=True)

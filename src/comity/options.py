@@ -77,3 +77,13 @@ def workers_of(asked: int | None, useful: float | None = None) -> int:
         return asked
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return max(1, min(cores or 1, int(useful) if useful is not None else 64))
+
+
+def preference_of(text: str | None) -> list[float] | None:
+    """What ``--preference`` said; whether it fits the run is for the run to say."""
+    try:
+        return None if text is None else [float(part) for part in text.split(",")]
+    except ValueError:
+        raise UserError(
+            f"--preference {text}: give one number an objective, separated by commas, e.g. 0.7,0.3."
+        ) from None

@@ -115,8 +115,8 @@ def equidistant(count: int, objectives: int) -> Preferences:
     if objectives == 2 and count > 1:
         first = np.linspace(0.0, 1.0, count)
         return np.stack([first, 1.0 - first], axis=1)
-    if count == 1:
-        return np.full((1, objectives), 1.0 / objectives)
+    if count == 1 or objectives == 1:
+        return np.full((count, objectives), 1.0 / objectives)
     corners = np.eye(objectives)[:count]
     if count <= objectives:
         return corners

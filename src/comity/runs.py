@@ -190,12 +190,17 @@ class Run(Directory):
 
         Only for algorithms whose models take any preference, such as praffl.
         """
-        objectives = len(self.configuration.get_problem().objectives)
-        (wanted,) = checked([list(preference)], 1, objectives, where="preference")
-        if self._algorithm.spanned(objectives, "test") is None:
+        names = self._objectives
+        if len(preference) != len(names):
+            raise UserError(
+                f"preference: {self.path} has {len(names)} objectives ({', '.join(names)}), got "
+                f"{len(preference)} weights; give one each."
+            )
+        (wanted,) = checked([list(preference)], 1, len(names), where="preference")
+        if not self._takes_any:
             raise UserError(
                 f"{self.path}: a model of {self.configuration.algorithm} takes no preference; use "
-                "model(client), or train with praffl."
+                "the model as it is (no preference given), or train with praffl."
             )
         return self._algorithm.predictor(self._module(client), wanted).eval()
 
@@ -203,15 +208,25 @@ class Run(Directory):
     def _algorithm(self) -> Algorithm:
         return self.configuration.get_algorithm()
 
+    @cached_property
+    def _objectives(self) -> list[str]:
+        return [objective.name for objective in self.configuration.get_problem().objectives]
+
+    @cached_property
+    def _takes_any(self) -> bool:
+        """Whether models take any preference."""
+        return self._algorithm.spanned(len(self._objectives), "test") is not None
+
     def _module(self, client: int) -> nn.Module:
         """All that a client keeps, loaded once."""
         if client not in self._modules:
-            path = self.path / MODELS / f"client-{client}.safetensors"
-            if not (self.finished and path.is_file()):
+            clients = len(self.results["per_client"])  # which refuses an unfinished run
+            if not 0 <= client < clients:
                 raise UserError(
-                    f"client = {client}: {self.path} has no model of that client; clients are "
-                    f"0 to {self.configuration.clients - 1}, and the run must be finished."
+                    f"client = {client}: {self.path} has no such client; they are 0 to "
+                    f"{clients - 1}."
                 )
+            path = self.path / MODELS / f"client-{client}.safetensors"
             self._modules[client] = load_model(path, self.configuration.get_module())
         return self._modules[client]
 

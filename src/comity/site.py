@@ -248,7 +248,7 @@ class Site:
         value = None
         if models is not None:
             own = self._models.select(rows).clone()
-            self._models.put(rows, models.group(*self._models))
+            self._models.put(rows, self._landed(models))
             value = self._validate(rows, sent=True)
             if self.configuration.guard and guarded:
                 preference = self._preferences[rows]
@@ -261,6 +261,13 @@ class Site:
             self._start_value[rows] = value
         self._start.put(rows, self._models.select(rows))
         return value, declined
+
+    def _landed(self, models: Fleet) -> Fleet:
+        """Received tensors under the names that the algorithm puts them to."""
+        names = {name: name for name in models if name in self._models.tensors}
+        for start, place in self._algorithm.lands.items():
+            names |= {n: n.replace(start, place, 1) for n in names if n.startswith(start)}
+        return Fleet({place: models[name] for name, place in names.items()})
 
     def _task(self, rows: Rows, order: Order, allowance: Rows) -> Task:
         spent = self._validation_steps[rows] if self._validation_counts else 0

@@ -17,6 +17,10 @@ CASES = [
 CONTINUOUS = [(algorithm, "tiny-trolley") for algorithm in ("fedprox", "fedpref")]
 
 
+EVERYBODY = [name for name in ALGORITHMS if algorithms()[name].centralised]
+"""Algorithms whose clients cannot be absent."""
+
+
 @pytest.fixture(params=CASES, ids="-".join)
 def plain(request) -> dict[str, Any]:
     """Every registered algorithm on an environment, if it can learn one, and on data."""
@@ -29,6 +33,17 @@ def case(request) -> dict[str, Any]:
     """The same with guards, and some of them on a continuous problem, as settings."""
     name, problem = request.param
     return {"algorithm": name, "problem": problem, "guard": algorithms()[name].communicates}
+
+
+@pytest.fixture(params=ALGORITHMS)
+def uneven(request) -> dict[str, Any]:
+    """Every registered algorithm where clients have unlike data and go through them twice."""
+    return {
+        "algorithm": request.param,
+        "problem": "tiny-people",
+        "sizes": "8,4,2,1",
+        "supervised": {"local_epochs": 2, "batch_size": 48},
+    }
 
 
 @pytest.fixture(params=ACTING)

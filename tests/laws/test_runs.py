@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
+from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
-from comity.algorithms import find
+from comity.algorithms import Algorithm, find
 from comity.engines.embedded import Embedded
+from comity.errors import UserError
 from comity.execution import execute, resume
 from comity.federation import Federation, Loop
 from comity.fleet import Fleet
-from comity.learners import LEARNERS
+from comity.learners import LEARNERS, Supervised
 from comity.problems import EnvironmentProblem
 from comity.problems import find as find_problem
 from comity.runs import Run
 from comity.site import Message, Site
+from tests.laws.conftest import EVERYBODY
 from tests.tiny import tiny
 
 
@@ -29,6 +35,7 @@ def outcome(path, configuration, workers=1):
 def contents(run: Run) -> dict[str, bytes]:
     files = ["results.json", "history.jsonl", "config.toml"]
     files += [f"models/client-{client}.safetensors" for client in range(4)]
+    files += ["spans.safetensors"] * (run.spans is not None)
     return {file: (run.path / file).read_bytes() for file in files}
 
 
@@ -45,14 +52,20 @@ def test_1_whatever_the_number_of_workers(tmp_path):
     assert outcome(tmp_path / "1", configuration) == outcome(tmp_path / "2", configuration, 2)
 
 
-def test_2_one_fleet_or_many(case, tmp_path):
-    """Chunks of four, of two and of one client end with the same models, to tolerance."""
+def ends(settings: dict[str, Any], chunks=(4, 2, 1), rounds=2) -> list[Fleet]:
+    """The models with which a federation ends, for several sizes of its chunks."""
     models = []
-    for chunk in (4, 2, 1):
-        configuration = tiny(**{**case, "guard": False}, chunk=chunk, rounds=2)
+    for chunk in chunks:
+        configuration = tiny(**settings, chunk=chunk, rounds=rounds)
         with Embedded(configuration) as engine:
             list(Loop(engine, Federation(configuration)).rounds())
             models.append(engine.models(kept=False))
+    return models
+
+
+def test_2_one_fleet_or_many(case):
+    """Chunks of four, of two and of one client end with the same models, to tolerance."""
+    models = ends({**case, "guard": False})
     for other in models[1:]:
         for tensor_name in models[0]:
             np.testing.assert_allclose(
@@ -60,9 +73,47 @@ def test_2_one_fleet_or_many(case, tmp_path):
             )
 
 
+def test_2_one_fleet_or_many_of_clients_with_unequal_work(uneven):
+    """Unlike numbers of steps, of batches and, where something follows each pass, of passes."""
+    sizes = [len(share.train) for share in tiny(**uneven).get_problem().shares()]
+    assert sorted(sizes)[0] < 48 < sorted(sizes)[1], "one has less than a batch"
+    models = ends(uneven, chunks=(4, 3, 1))
+    for other in models[1:]:
+        for name in models[0]:
+            np.testing.assert_allclose(models[0][name], other[name], rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"algorithm": "praffl", "keep_scope": "federation"},
+        {"algorithm": "praffl", "keep_scope": "federation", "problem": "tiny-crowd"},
+        {"algorithm": "fairfed", "fairfed": {"rule": "additive", "beta": 2.0}},
+        {"algorithm": "fedfb", "keep_scope": "federation", "fedfb": {"alpha": 1.0}},
+        {"algorithm": "lft-ensemble", "keep": "last"},
+        {"algorithm": "lft-fedavg", "sizes": "8,4,2,1", "supervised": {"local_epochs": 2}},
+    ],
+    ids=lambda values: "-".join(str(v) for v in values.values() if isinstance(v, str)),
+)
+def test_5_stop_anywhere_with_more_to_remember(values, tmp_path):
+    """What the server weighs by, which round is kept, and where clients' own weights stand."""
+    configuration = tiny(**{"problem": "tiny-people", "preferences": "equidistant", **values})
+    whole = outcome(tmp_path / "whole", configuration)
+
+    def stop(done: int, total: int, text: str) -> None:
+        if done == 2:
+            raise KeyboardInterrupt
+
+    broken = Run.create(tmp_path / "broken", configuration)
+    with pytest.raises(KeyboardInterrupt):
+        execute(broken, on_round=stop)
+    assert contents(resume(broken.path)) == whole
+
+
 @pytest.mark.parametrize("after", [1, 3])
 def test_5_stop_anywhere(case, tmp_path, after):
-    configuration = tiny(**case, participation=0.75)
+    absent = {} if case["algorithm"] in EVERYBODY else {"participation": 0.75}
+    configuration = tiny(**case, **absent)
     whole = outcome(tmp_path / "whole", configuration)
 
     def stop(done: int, total: int, text: str) -> None:
@@ -77,62 +128,163 @@ def test_5_stop_anywhere(case, tmp_path, after):
     assert contents(resume(broken.path)) == whole
 
 
-def test_6_private_stays_private(case, monkeypatch, tmp_path):
+@dataclass
+class Wire:
+    """All messages of one federation, by what the server asked for."""
+
+    rounds: list[Message] = field(default_factory=list)
+    surveys: list[Message] = field(default_factory=list)
+    collected: list[Message] = field(default_factory=list)
+    last: list[Message] = field(default_factory=list)
+
+    @property
+    def everything(self) -> list[Message]:
+        return [*self.rounds, *self.surveys, *self.collected, *self.last]
+
+
+@pytest.fixture
+def wires(monkeypatch) -> list[Wire]:
+    """What is overheard between sites and servers; begin with a `Wire` for each federation."""
+    found: list[Wire] = []
+    places = {"round": "rounds", "survey": "surveys", "collect": "collected", "finish": "last"}
+    for method, place in places.items():
+        original = getattr(Site, method)
+
+        def listening(self, *asked, original=original, place=place):
+            answer = original(self, *asked)
+            message = answer if isinstance(answer, Message) else answer[0]
+            getattr(found[-1], place).append(copied(message))
+            return answer
+
+        monkeypatch.setattr(Site, method, listening)
+    return found
+
+
+def overheard(configuration, wires: list[Wire]) -> tuple[Wire, Fleet]:
+    """Everything that was said in a federation, and all that its clients hold in the end."""
+    wires.append(Wire())
+    with Embedded(configuration) as engine:
+        loop = Loop(engine, Federation(configuration))
+        list(loop.rounds())
+        loop.finish()
+        return wires[-1], engine.models(kept=False).clone()
+
+
+def test_6_private_stays_private(case, wires):
     """Every message holds the declared tensors and statistics and nothing else.
 
     Two federations that differ in one client's preference send, in the first round, messages
     that are equal bit for bit: from everybody as long as nobody has learned (with data, in the
     survey before training), and from all other clients in any case.
     """
-    seen: list[list[Message]] = []
-    asked: list[list[Message]] = []
-    training, surveying = Site.round, Site.survey
-
-    def listening(self, order):
-        message, report = training(self, order)
-        seen[-1].append(copied(message))
-        return message, report
-
-    def overhearing(self, order):
-        message = surveying(self, order)
-        asked[-1].append(copied(message))
-        return message
-
-    monkeypatch.setattr(Site, "round", listening)
-    monkeypatch.setattr(Site, "survey", overhearing)
     weights = [[0.3, 0.7], [0.6, 0.4], [0.9, 0.1], [0.2, 0.8]]
     problem, algorithm = find_problem(case["problem"]), find(case["algorithm"])
     acting = isinstance(problem, EnvironmentProblem)
     late = {problem.learner: {"learning_starts": 60}} if acting else {}
     for first in ([0.3, 0.7], [0.8, 0.2]):
-        seen.append([])
-        asked.append([])
         configuration = tiny(**case, preferences=[first, *weights[1:]], **late)
-        with Embedded(configuration) as engine:
-            list(Loop(engine, Federation(configuration)).rounds())
-            declared = set(engine.models(kept=False))
-    for message in seen[0]:
-        assert set(message.models) == declared
-        assert set(message.statistics) <= {"size", "declined"}
-        for name, values in message.statistics.items():
-            sizes = (
-                [1.0] if acting else [len(s.train) for s in configuration.get_problem().shares()]
-            )
-            assert np.isin(values, sizes if name == "size" else (0.0, 1.0)).all()
-            assert values.shape == (len(message.clients),)
+        _, models = overheard(configuration, wires)
+    seen, again = wires
+    sizes = [1.0]
+    if not acting:
+        sizes = [len(share.train) for share in configuration.get_problem().shares()]
+        # only who says so has another's data
+        sizes += [sum(sizes)] * algorithm.centralised
+    assert_declared(seen, algorithm, set(models), sizes)
+    assert not any("validation" in message.statistics for message in seen.everything)
     others = slice(0, 2) if acting else slice(1, 2)
     told = "preferences" in algorithm.surveys  # then what everybody trains on depends on them
-    for one, other in zip(seen[0][:2], seen[1][:2], strict=True):
+    for one, other in zip(seen.rounds[:2], again.rounds[:2], strict=True):
         assert one.statistics.keys() == other.statistics.keys()
         if not told:
             assert_equal(one.part(others), other.part(others))
-    assert bool(asked[0]) == bool(algorithm.surveys)
-    for one, other in zip(asked[0][:2], asked[1][:2], strict=True):
-        assert set(one.statistics) == set(algorithm.surveys) - {"gradients"}
-        assert (one.models is None) == ("gradients" not in algorithm.surveys)
+    for one, other in zip(seen.surveys[:2], again.surveys[:2], strict=True):
         for message in (one, other):
             message.statistics.pop("preferences", None)
         assert_equal(one, other)
+
+
+def assert_declared(
+    wire: Wire, algorithm: type[Algorithm], held: set[str], sizes: Sequence[float]
+) -> None:
+    """What an algorithm says about what its clients send is the truth."""
+    travels = {name for name in held if any(fnmatchcase(name, p) for p in algorithm.sends)}
+    known = {"size", "declined", "unsound", "validation"}
+    assert wire.rounds
+    for message in wire.rounds:
+        assert message.models is not None
+        assert set(message.models) == travels
+        assert set(message.statistics) <= known | set(algorithm.tells)
+        assert set(message.statistics) >= {"size", *algorithm.tells}
+        assert ("unsound" in message.statistics) == (travels < held)
+    assert bool(wire.surveys) == bool(algorithm.surveys)
+    for message in wire.surveys:
+        assert set(message.statistics) == set(algorithm.surveys) - {"gradients"}
+        assert (message.models is None) == ("gradients" not in algorithm.surveys)
+    assert bool(wire.collected) == algorithm.gathers
+    for message in wire.collected:
+        assert message.models is not None
+        assert set(message.models) == travels
+        assert set(message.statistics) == {"size"}
+    for message in wire.last:
+        assert message.models is None
+        assert set(message.statistics) <= {"validation"}
+    for message in wire.everything:
+        for name, values in message.statistics.items():
+            if name in known:
+                assert values.shape == (len(message.clients),)
+            if name in known - {"validation"}:
+                assert np.isin(values, sizes if name == "size" else (0.0, 1.0)).all()
+
+
+@pytest.mark.parametrize("problem", ["tiny-people", "tiny-crowd"])
+def test_6_hypernetworks_and_preferences_never_travel(problem, wires):
+    """Not by name, not by value, and not by what else is said: messages do not depend on them."""
+    objectives = len(find_problem(problem).objectives)
+    start = tiny(problem=problem, algorithm="praffl")
+    drawn = np.random.default_rng(5).dirichlet(np.ones(objectives), (2, 4)).round(6)
+    drawn[..., -1] = 1 - drawn[..., :-1].sum(axis=-1)
+    private: list[np.ndarray] = [drawn]
+    for preferences in drawn:
+        configuration = tiny(
+            problem=problem,
+            algorithm="praffl",
+            preferences=preferences.tolist(),
+            keep_scope="federation",
+        )
+        wire, models = overheard(configuration, wires)
+        hyper = [name for name in models if name.startswith("hyper.")]
+        assert hyper
+        private += [models[name].numpy() for name in hyper]
+        sizes = [len(share.train) for share in start.get_problem().shares()]
+        assert_declared(wire, find("praffl"), set(models), sizes)
+        assert all("validation" in message.statistics for message in wire.rounds + wire.last)
+    secrets = np.unique(np.concatenate([values.ravel() for values in private]).astype(np.float32))
+    secrets = secrets[~np.isin(secrets, [0.0, 1.0])]
+    for message in wires[0].everything:
+        assert message.models is None or not any("hyper" in name for name in message.models)
+        said = [values.ravel() for values in message.statistics.values()]
+        if message.models is not None:
+            said += [tensor.numpy().ravel() for tensor in message.models.tensors.values()]
+        assert not np.isin(np.concatenate(said).astype(np.float32), secrets).any()
+    for one, other in zip(wires[0].everything, wires[1].everything, strict=True):
+        assert_equal(one, other)
+
+
+@pytest.mark.parametrize("algorithm", ["praffl", "fedavg", "fairfed", "agnostic-fair-pooled"])
+def test_6_one_number_more_where_a_round_is_kept_for_all(algorithm, wires):
+    configuration = tiny(problem="tiny-people", algorithm=algorithm, keep_scope="federation")
+    wire, models = overheard(configuration, wires)
+    sizes = [len(share.train) for share in configuration.get_problem().shares()]
+    sizes += [sum(sizes)] * find(algorithm).centralised
+    assert_declared(wire, find(algorithm), set(models), sizes)
+    trained = configuration.get_algorithm().keeps_trained
+    for message in wire.rounds[:2]:
+        unknown = np.isnan(message.statistics["validation"])
+        assert (unknown != trained).all(), "nothing was sent yet"
+    for message in [*wire.rounds[2:], *wire.last]:
+        values = message.statistics["validation"]
+        assert ((values > 0) & (values <= 1)).all()
 
 
 def copied(message: Message) -> Message:
@@ -143,12 +295,17 @@ def copied(message: Message) -> Message:
 def assert_equal(one: Message, other: Message) -> None:
     for name, values in one.statistics.items():
         np.testing.assert_array_equal(values, other.statistics[name])
+    assert (one.models is None) == (other.models is None)
     if one.models is not None:
         for name in one.models:
             assert (one.models[name] == other.models[name]).all()
 
 
 def test_7_absent_clients_keep_their_state(plain):
+    if plain["algorithm"] in EVERYBODY:
+        with pytest.raises(UserError, match="participation means nothing"):
+            tiny(**plain, participation=0.5)
+        return
     configuration = tiny(**plain, participation=0.5, chunk=4)
     with Embedded(configuration) as engine:
         federation = Federation(configuration)
@@ -160,8 +317,10 @@ def test_7_absent_clients_keep_their_state(plain):
             seen |= set(record.clients)
             absent = [c for c in federation.everyone if c not in record.clients]
             now = engine.state()
-            watched = {"0/models/0.weight", "0/learner/steps", "0/learner/environment.at"}
-            for key in watched & set(now):
+            watched = [key for key in now if key.startswith(("0/models/", "0/kept/"))]
+            assert watched
+            watched += {"0/learner/steps", "0/learner/environment.at"} & set(now)
+            for key in watched:
                 np.testing.assert_array_equal(now[key][absent], state[key][absent])
             assert (now["0/learner/steps"] > state["0/learner/steps"]).sum() == 2
             state = {k: v.copy() for k, v in now.items()}
@@ -172,11 +331,13 @@ def test_7_absent_clients_keep_their_state(plain):
 def test_8_a_client_that_is_no_longer_finite_is_named_and_left_out(plain, monkeypatch):
     name, learner = plain["algorithm"], LEARNERS[find_problem(plain["problem"]).learner][0]
     original, apart = learner.train, learner.train_apart
+    sends = find(name).sends
 
     def poisoned(self, fleet, rows, task):
         original(self, fleet, rows, task)
         if task.round == 2:
-            fleet["0.weight"][1, 0, 0] = float("nan")
+            travels = next(iter(fleet.group(*sends)))
+            fleet[travels][1, 0, 0] = float("nan")
 
     def poisoned_apart(self, fleet, rows, task):
         copies = apart(self, fleet, rows, task)
@@ -205,8 +366,65 @@ def test_8_a_client_that_is_no_longer_finite_is_named_and_left_out(plain, monkey
         assert (mixing[~np.isnan(mixing).any(axis=1)][:, 1] == 0).all()
 
 
+@pytest.mark.parametrize(
+    ("algorithm", "group"),
+    [
+        ("praffl", "hyper.heads.0.weight"),
+        ("lft-fedavg", "balance"),
+        ("fairfed", "cells"),
+    ],
+)
+def test_8_what_never_travels_is_rolled_back_as_well(algorithm, group, monkeypatch):
+    """A client whose personal tensors are no longer finite says so, without showing them."""
+    original = Supervised.train
+
+    def poisoned(self, fleet, rows, task):
+        original(self, fleet, rows, task)
+        if task.round == 2:
+            fleet[group][1] = float("nan")
+
+    monkeypatch.setattr(Supervised, "train", poisoned)
+    configuration = tiny(problem="tiny-people", algorithm=algorithm, chunk=4)
+    with Embedded(configuration) as engine:
+        loop, records, own = Loop(engine, Federation(configuration)), [], []
+        for (record,) in loop.rounds():
+            records.append(record)
+            own.append(engine.models(kept=False).clone())
+        loop.finish()
+        assert all(engine.models(kept).finite().all() for kept in (True, False))
+    (event,) = [event for record in records for event in record.events]
+    assert "client 1" in event
+    assert "round 2" in event
+    mixing = records[1].mixing
+    assert mixing is not None
+    assert (mixing[:, 1] == 0).all()
+    assert torch.equal(own[1][group][1], own[0][group][1]), "back to where it was"
+    assert not torch.equal(own[2][group][1], own[1][group][1]) or algorithm != "praffl"
+
+
+def test_8_where_data_are_pooled_a_broken_model_is_left_out(monkeypatch):
+    """The only one that trains is rolled back; everybody goes on with what there was."""
+    original = Supervised.train
+
+    def poisoned(self, fleet, rows, task):
+        original(self, fleet, rows, task)
+        if task.round == 2:
+            fleet["0.weight"][0] = float("nan")
+
+    monkeypatch.setattr(Supervised, "train", poisoned)
+    configuration = tiny(problem="tiny-people", algorithm="agnostic-fair-pooled", chunk=4)
+    with Embedded(configuration) as engine:
+        loop = Loop(engine, Federation(configuration))
+        records = [record for (record,) in loop.rounds()]
+        loop.finish()
+        assert engine.models(kept=False).finite().all()
+    (event,) = [event for event in records[1].events if "client 0" in event]
+    assert "round 2" in event
+
+
 def test_9_the_test_is_used_once_at_the_end(plain, monkeypatch, tmp_path):
     purposes: list[str] = []
+    spans: list[str] = []
     learner = LEARNERS[find_problem(plain["problem"]).learner][0]
     original = learner.judge
 
@@ -214,13 +432,23 @@ def test_9_the_test_is_used_once_at_the_end(plain, monkeypatch, tmp_path):
         purposes.append(purpose)
         return original(self, fleet, rows, purpose, episodes)
 
+    spanning = learner.span
+
+    def spanned(self, fleet, rows, purpose, preferences):
+        spans.append(purpose)
+        return spanning(self, fleet, rows, purpose, preferences)
+
     monkeypatch.setattr(learner, "judge", watching)
+    monkeypatch.setattr(learner, "span", spanned)
     execute(Run.create(tmp_path / "run", tiny(**plain, chunk=4)))
     assert purposes.count("test") == 2, "once for the kept models, once for the last ones"
     acting = isinstance(find_problem(plain["problem"]), EnvironmentProblem)
     end = ["test", "test"] if acting else ["test", "test", "everyone"]
     assert purposes[-len(end) :] == end
     assert set(purposes[: -len(end)]) == {"validation"}
+    takes_any = find(plain["algorithm"])().spanned(2, "test") is not None
+    assert spans.count("test") == takes_any, "once, where models take any preference"
+    assert "test" not in spans[:-1]
 
 
 def test_9_trivial_and_optimum_stand_beside_every_figure(name, tmp_path):

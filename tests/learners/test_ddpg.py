@@ -18,7 +18,7 @@ from comity.errors import UserError
 from comity.fleet import Fleet
 from comity.learners.ddpg import DDPG, DDPGSettings
 from comity.learners.learner import Task
-from comity.local import Phase
+from comity.local import Phase, Setup
 from comity.problems import find, register
 from comity.site import initial_fleet
 from comity.streams import stream, torch_seeded
@@ -37,14 +37,22 @@ def learner_for(problem_name: str, clients=tuple(range(CLIENTS)), **settings):
     fleet = fleet.select(list(clients)).clone()
     defaults = {"batch_size": BATCH, "buffer_size": 500, "learning_starts": 16}
     values = {**problem.defaults, **defaults, **settings}
-    learner = DDPG(problem, DDPGSettings(**values), clients, preferences[list(clients)], 7, fleet)
+    learner = DDPG(
+        problem,
+        DDPGSettings(**values),
+        clients,
+        preferences[list(clients)],
+        7,
+        fleet,
+        Setup(problem.model()),
+    )
     return learner, fleet
 
 
 def train(learner, fleet, goal, round=1, phase=None):
     rows = np.arange(len(fleet))
     goals = np.broadcast_to(goal, len(fleet))
-    learner.train(fleet, rows, Task(round, phase or Phase(), fleet.clone(), goals))
+    learner.train(fleet, rows, Task(round, [phase or Phase()], fleet.clone(), goals))
 
 
 def random_batch(widths: tuple[int, int], number: int) -> dict[str, torch.Tensor]:

@@ -14,7 +14,7 @@ from comity.configuration import configure
 from comity.fleet import Fleet
 from comity.learners.dqn import DQN, DQNSettings
 from comity.learners.learner import Task
-from comity.local import Phase
+from comity.local import Phase, Setup
 from comity.problems import find
 from comity.problems.environments import environments
 from comity.site import initial_fleet
@@ -30,7 +30,15 @@ def learner_for(problem_name: str, clients=tuple(range(CLIENTS)), **settings):
         fleet = Fleet.cat([Fleet.of(problem.model(), 1) for _ in range(CLIENTS)])
     fleet = fleet.select(list(clients)).clone()
     values = {**problem.defaults, "batch_size": BATCH, "learning_starts": 16, **settings}
-    learner = DQN(problem, DQNSettings(**values), clients, preferences[list(clients)], 7, fleet)
+    learner = DQN(
+        problem,
+        DQNSettings(**values),
+        clients,
+        preferences[list(clients)],
+        7,
+        fleet,
+        Setup(problem.model()),
+    )
     return learner, fleet
 
 
@@ -120,11 +128,11 @@ def test_a_fleet_equals_its_clients_one_by_one(problem_name):
     """Law 2 for a short training: same environments, same draws, same models to tolerance."""
     together, fleet = learner_for(problem_name)
     rows, goal = np.arange(CLIENTS), np.array([64, 96, 64])
-    together.train(fleet, rows, Task(1, Phase(), fleet.clone(), goal))
+    together.train(fleet, rows, Task(1, [Phase()], fleet.clone(), goal))
     for client in range(CLIENTS):
         alone, single = learner_for(problem_name, clients=(client,))
         first = np.array([0])
-        alone.train(single, first, Task(1, Phase(), single.clone(), goal[[client]]))
+        alone.train(single, first, Task(1, [Phase()], single.clone(), goal[[client]]))
         assert alone.steps[0] == together.steps[client] >= goal[client]
         for name in fleet:
             torch.testing.assert_close(fleet[name][client], single[name][0], rtol=1e-3, atol=1e-4)
@@ -133,9 +141,9 @@ def test_a_fleet_equals_its_clients_one_by_one(problem_name):
 def test_unequal_goals_give_unequal_steps_and_leave_finished_clients_alone():
     learner, fleet = learner_for("deep-sea-treasure")
     rows = np.arange(CLIENTS)
-    learner.train(fleet, rows, Task(1, Phase(), fleet.clone(), np.array([64, 64, 64])))
+    learner.train(fleet, rows, Task(1, [Phase()], fleet.clone(), np.array([64, 64, 64])))
     before = fleet.clone()
-    learner.train(fleet, rows, Task(2, Phase(), fleet.clone(), np.array([64, 64, 128])))
+    learner.train(fleet, rows, Task(2, [Phase()], fleet.clone(), np.array([64, 64, 128])))
     assert learner.steps.tolist() == [64, 64, 128]
     moved = fleet.distance(before)
     assert moved[0] == moved[1] == 0 < moved[2]
@@ -144,7 +152,7 @@ def test_unequal_goals_give_unequal_steps_and_leave_finished_clients_alone():
 def test_nothing_is_learned_before_learning_starts():
     learner, fleet = learner_for("deep-sea-treasure", learning_starts=64)
     before = fleet.clone()
-    learner.train(fleet, np.arange(CLIENTS), Task(1, Phase(), before, np.full(CLIENTS, 64)))
+    learner.train(fleet, np.arange(CLIENTS), Task(1, [Phase()], before, np.full(CLIENTS, 64)))
     assert not fleet.distance(before).any()
 
 
@@ -158,7 +166,9 @@ def test_epsilon_falls_over_all_steps_not_over_a_round():
         total_steps=100,
         gradient_steps=0,
     )
-    learner.train(fleet, np.arange(CLIENTS), Task(1, Phase(), fleet.clone(), np.full(CLIENTS, 16)))
+    learner.train(
+        fleet, np.arange(CLIENTS), Task(1, [Phase()], fleet.clone(), np.full(CLIENTS, 16))
+    )
     state = learner.state()
     greedy = learner._best(fleet.tensors, learner._everything(CLIENTS))
     for client in range(CLIENTS):
@@ -179,7 +189,9 @@ def test_a_time_limit_is_not_an_end():
     for name in fleet:  # "up" everywhere: the submarine never leaves its first cell
         fleet[name].zero_()
     fleet["4.bias"][:, 0] = 1.0
-    learner.train(fleet, np.arange(CLIENTS), Task(1, Phase(), fleet.clone(), np.full(CLIENTS, 112)))
+    learner.train(
+        fleet, np.arange(CLIENTS), Task(1, [Phase()], fleet.clone(), np.full(CLIENTS, 112))
+    )
     assert not learner.state()["replay.terminated"][:, 1:].any()
 
 
@@ -213,12 +225,12 @@ def test_averaged_targets_travel_beside_the_model():
 def test_replay_survives_its_state():
     learner, fleet = learner_for("minecart-deterministic")
     rows, goal = np.arange(CLIENTS), np.full(CLIENTS, 64)
-    learner.train(fleet, rows, Task(1, Phase(), fleet.clone(), goal))
+    learner.train(fleet, rows, Task(1, [Phase()], fleet.clone(), goal))
     other, _ = learner_for("minecart-deterministic")
     other.load({name: value.copy() for name, value in learner.state().items()})
     twin = fleet.clone()
-    learner.train(fleet, rows, Task(2, Phase(), fleet.clone(), goal + 64))
-    other.train(twin, rows, Task(2, Phase(), twin.clone(), goal + 64))
+    learner.train(fleet, rows, Task(2, [Phase()], fleet.clone(), goal + 64))
+    other.train(twin, rows, Task(2, [Phase()], twin.clone(), goal + 64))
     assert fleet.distance(twin).max() == 0.0
 
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -11,9 +12,11 @@ from torch import nn
 from comity.configuration import configure
 from comity.fleet import Fleet
 from comity.learners import Task
+from comity.learners.adam import adam_step
 from comity.learners.scalarisation import direction_of, smooth_tchebycheff
-from comity.learners.supervised import Supervised, SupervisedSettings
-from comity.local import Phase, View
+from comity.learners.supervised import Supervised
+from comity.learners.supervised_settings import SupervisedSettings
+from comity.local import Phase, Setup, View
 from comity.problems import DataProblem, Objective, Samples, find
 from comity.site import initial_fleet
 from comity.streams import stream, torch_seeded
@@ -30,14 +33,16 @@ def learner_of(problem=PEOPLE, deal=DEAL, preferences=None, clients=None, **sett
     with torch_seeded(1, "model"):
         fleet = Fleet.of(problem.model(), len(ids))
     values = {**problem.defaults, "normalise": False, "compile": "no", **settings}
-    learner = Supervised(problem, SupervisedSettings(**values), ids, weights, 1, fleet)
+    learner = Supervised(
+        problem, SupervisedSettings(**values), ids, weights, 1, fleet, Setup(problem.model())
+    )
     return learner, fleet, weights
 
 
 def trained(learner, fleet, steps=3, phase=None, brief=None, round=1, rows=None):
     rows = np.arange(len(fleet)) if rows is None else rows
     goal = learner.steps[rows] + steps
-    learner.train(fleet, rows, Task(round, phase or Phase(), fleet.clone(), goal, brief or {}))
+    learner.train(fleet, rows, Task(round, [phase or Phase()], fleet.clone(), goal, brief or {}))
     return fleet
 
 
@@ -148,7 +153,7 @@ def test_the_weights_of_a_brief_replace_preferences():
 def test_gradients_of_a_survey_are_the_first_step():
     learner, fleet, _ = learner_of(optimiser="sgd", learning_rate=0.1)
     rows, start = np.arange(3), fleet.clone()
-    values, gradients = learner.survey(fleet, rows, ("gradients", "losses", "preferences"), 1)
+    values, gradients = learner.survey(fleet, rows, ("gradients", "losses", "preferences"), 1, None)
     assert gradients is not None
     assert len(gradients) == 6
     assert values["losses"].shape == (3, 2)
@@ -175,7 +180,7 @@ def test_gradients_of_a_survey_are_the_first_step():
 def test_objectives_apart_are_trained_from_the_same_start():
     learner, fleet, _ = learner_of()
     start = fleet.clone()
-    task = Task(1, Phase(), start, np.full(3, 3))
+    task = Task(1, [Phase()], start, np.full(3, 3))
     copies = learner.train_apart(fleet, np.arange(3), task)
     assert fleet.distance(start).max() == 0, "the models themselves stay"
     assert len(copies) == 6
@@ -220,7 +225,7 @@ def test_smooth_tchebycheff_honours_importance():
             scalarisation="smooth-tchebycheff",
         )
         trained(learner, fleet, steps=150)
-        ends.append(learner.survey(fleet, np.array([0]), ("losses",), 1)[0]["losses"][0])
+        ends.append(learner.survey(fleet, np.array([0]), ("losses",), 1, None)[0]["losses"][0])
     assert ends[0][0] < ends[1][0]
     assert ends[0][1] > ends[1][1]
 
@@ -366,3 +371,352 @@ def test_views_show_what_was_received():
     trained(free, other, steps=5)
     assert seen
     assert fleet.distance(start).max() < other.distance(start).max()
+
+
+# -- how much a client works in a round ----------------------------------------------------
+
+UNEVEN = (3, 1, "iid", "8,3,1")
+ADAM = lambda p: torch.optim.Adam(p, 1e-2)  # noqa: E731
+
+
+def passing_through(learner, fleet, phases, epochs, round=1):
+    """All clients go so often through their data in a round of these phases."""
+    rows = np.arange(len(fleet))
+    assert learner.settings.local_epochs == epochs
+    task = Task(round, phases, fleet.clone(), learner.steps[rows] + learner.round_steps)
+    learner.train(fleet, rows, task)
+
+
+def own_loss(weights):
+    """A loss of one's own that is nothing but a plain weighting of the problem's."""
+    given = torch.tensor(weights)
+
+    def loss(parameters, batch, view):
+        outputs = view.forward(parameters, batch["inputs"])
+        return (given * view.losses(outputs, batch)).sum()
+
+    return loss
+
+
+@pytest.mark.parametrize("epochs", [1, 2, 5])
+def test_epochs_are_steps_of_each_clients_own_number(epochs):
+    learner, fleet, _ = learner_of(deal=UNEVEN, local_epochs=epochs)
+    sizes = learner.sizes
+    assert sizes.min() < 64 < sizes.max()
+    wanted = [math.ceil(epochs * n / min(n, 64)) for n in sizes]
+    assert learner.round_steps.tolist() == wanted
+    passing_through(learner, fleet, [Phase()], epochs)
+    assert learner.steps.tolist() == wanted
+    plain, _, _ = learner_of(deal=UNEVEN)
+    assert plain.round_steps.tolist() == [3, 3, 3], "without epochs, local_steps"
+
+
+def test_clients_with_different_numbers_of_steps_train_like_plain_pytorch():
+    learner, fleet, weights = learner_of(deal=UNEVEN, local_epochs=1)
+    start, problem = fleet.clone(), PEOPLE.dealt(*UNEVEN)
+    passing_through(learner, fleet, [Phase()], 1)
+    steps = learner.round_steps
+    assert len(set(steps)) == 3
+    for client in range(3):
+        wanted = by_hand(problem, start, weights, client, int(steps[client]), ADAM)
+        assert_row(fleet, client, wanted)
+
+
+@pytest.mark.parametrize("optimiser", ["adam", "sgd"])
+@pytest.mark.parametrize("momentum", [0.0, 0.9])
+def test_weight_decay_is_that_of_pytorch(optimiser, momentum):
+    settings = {"optimiser": optimiser, "momentum": momentum, "weight_decay": 0.5}
+    learner, fleet, weights = learner_of(**settings)
+    start = fleet.clone()
+    trained(learner, fleet)
+
+    def make(parameters):
+        if optimiser == "adam":
+            return torch.optim.Adam(parameters, 1e-2, weight_decay=0.5)
+        return torch.optim.SGD(parameters, 1e-2, momentum=momentum, weight_decay=0.5)
+
+    assert_row(fleet, 1, by_hand(PEOPLE.dealt(*DEAL), start, weights, 1, 3, make))
+    free, other, _ = learner_of(**{**settings, "weight_decay": 0.0})
+    trained(free, other)
+    assert fleet.distance(other).min() > 1e-3
+
+
+def test_compiled_steps_decay_as_well():
+    """The function that is compiled; compiling it here would take seconds and show no more."""
+    g = torch.Generator().manual_seed(1)
+    found = [torch.randn(2, 3, generator=g)]
+    wanted = [found[0][row].clone().requires_grad_() for row in range(2)]
+    optimisers = [torch.optim.Adam([w], 1e-2, weight_decay=0.5) for w in wanted]
+    first, second = [torch.zeros(2, 3)], [torch.zeros(2, 3)]
+    for step in range(3):
+        gradient = torch.randn(2, 3, generator=g)
+        adam_step(found, [gradient], first, second, torch.tensor(float(step)), 1e-2, 0.5)
+        for row, optimiser in enumerate(optimisers):
+            wanted[row].grad = gradient[row].clone()
+            optimiser.step()
+    torch.testing.assert_close(found[0], torch.stack(wanted).detach())
+
+
+# -- phases --------------------------------------------------------------------------------
+
+
+def counting(counts, number, train=("*",), share=1.0):
+    """A phase that notes how often its loss is asked for, which is once a step of a crew."""
+
+    def loss(parameters, batch, view):
+        counts[number] += 1
+        return view.losses(view.forward(parameters, batch["inputs"]), batch)[0]
+
+    return Phase(loss=loss, train=train, share=share)
+
+
+@pytest.mark.parametrize(
+    ("shares", "wanted"),
+    [
+        ((0.5, 0.5), [5, 5]),
+        ((0.3, 0.7), [3, 7]),
+        ((0.25, 0.5, 0.25), [2, 6, 2]),
+        ((1.0, 1.0), [10, 10]),
+        ((1.0, 0.2), [10, 2]),
+    ],
+)
+def test_phases_have_their_shares_of_the_steps_of_a_round(shares, wanted):
+    """They may come to more than all of them; a client's steps are counted once."""
+    learner, fleet, _ = learner_of()
+    counts = [0] * len(shares)
+    phases = [counting(counts, i, share=share) for i, share in enumerate(shares)]
+    learner.train(fleet, np.arange(3), Task(1, phases, fleet.clone(), np.full(3, 10)))
+    assert counts == wanted
+    assert learner.steps.tolist() == [10, 10, 10]
+
+
+def test_phases_see_batches_and_an_optimiser_of_their_own():
+    """Two phases of two steps are not one of four."""
+    ends = []
+    for phases in ([Phase(share=0.5), Phase(share=0.5)], [Phase()]):
+        learner, fleet, _ = learner_of()
+        learner.train(fleet, np.arange(3), Task(1, phases, fleet.clone(), np.full(3, 4)))
+        ends.append(fleet)
+    assert ends[0].distance(ends[1]).min() > 1e-4
+
+
+@pytest.mark.parametrize("optimiser", ["adam", "sgd"])
+def test_what_a_phase_does_not_train_stands_still(optimiser):
+    """Bit for bit, also under weight decay and momentum."""
+    settings = {"optimiser": optimiser, "weight_decay": 0.1, "momentum": 0.5}
+    for pattern, moving in (("0.*", {"0.weight", "0.bias"}), ("*.bias", {"0.bias", "2.bias"})):
+        learner, fleet, _ = learner_of(**settings)
+        start = fleet.clone()
+        trained(learner, fleet, phase=Phase(train=(pattern,)))
+        moved = {name for name in fleet if not torch.equal(fleet[name], start[name])}
+        assert moved == moving
+
+
+def test_a_loss_of_ones_own_replaces_the_scalarisation():
+    learner, fleet, _ = learner_of()
+    start, given = fleet.clone(), [0.2, 0.8]
+    trained(learner, fleet, phase=Phase(loss=own_loss(given)))
+    for client in range(3):
+        wanted = by_hand(PEOPLE.dealt(*DEAL), start, np.array([given] * 3), client, 3, ADAM)
+        assert_row(fleet, client, wanted)
+
+
+def test_random_numbers_are_the_clients_own_whatever_stack_it_is_in():
+    """Also where others in the stack take more steps, and so draw more."""
+
+    def draw(generator, steps):
+        return {"noise": generator.normal(size=(steps, 4))}
+
+    def loss(parameters, batch, view):
+        outputs = view.forward(parameters, batch["inputs"])
+        push = sum(p.sum() for p in parameters.values())
+        return view.losses(outputs, batch)[0] + view.drawn["noise"].sum() * push
+
+    phases = [Phase(loss=loss, draw=draw)]
+    together, fleet, weights = learner_of(deal=UNEVEN, local_epochs=2)
+    start = fleet.clone()
+    passing_through(together, fleet, phases, 2)
+    for client in range(3):
+        alone, one, _ = learner_of(
+            deal=UNEVEN, local_epochs=2, clients=(client,), preferences=weights[[client]]
+        )
+        passing_through(alone, one, phases, 2)
+        assert_row(fleet, client, {name: one[name][0] for name in one})
+    again, same, _ = learner_of(deal=UNEVEN, local_epochs=2)
+    passing_through(again, same, phases, 2, round=2)
+    assert fleet.distance(same).min() > 1e-3, "every round draws anew"
+    moves = [torch.cat([(fleet[n] - start[n])[c].flatten() for n in fleet]) for c in (0, 1)]
+    assert not torch.allclose(*moves, atol=1e-3), "every client draws for itself"
+
+
+class Counted(nn.Module):
+    """A network, and two numbers that its client keeps beside it."""
+
+    def __init__(self, model):
+        super().__init__()
+        self.model = model
+        self.seen = nn.Parameter(torch.zeros(()), requires_grad=False)
+        self.sum = nn.Parameter(torch.zeros(()), requires_grad=False)
+        self.passes = nn.Parameter(torch.zeros(()), requires_grad=False)
+        self.calls = nn.Parameter(torch.zeros(()), requires_grad=False)
+
+    def forward(self, inputs):
+        return self.model(inputs)
+
+
+def counted_learner(epochs, problem=PEOPLE, clients=(0, 1, 2), **settings):
+    problem = problem.dealt(*UNEVEN)
+    with torch_seeded(1, "model"):
+        module = Counted(problem.model())
+    fleet = Fleet.of(module, len(clients))
+    values = {**problem.defaults, "normalise": False, "compile": "no", "local_epochs": epochs}
+    weights = np.array([[0.3, 0.7], [0.5, 0.5], [0.9, 0.1]])[list(clients)]
+    learner = Supervised(
+        problem,
+        SupervisedSettings(**{**values, **settings}),
+        clients,
+        weights,
+        1,
+        fleet,
+        Setup(module),
+    )
+    return learner, fleet, problem
+
+
+def watching(parameters, everything, view):
+    """A hook that notes what it is shown."""
+    weight = everything["weight"]
+    return {
+        "seen": weight.sum(),
+        "sum": (weight * everything["inputs"][:, 0]).sum(),
+        "passes": view.passes + 0.0,
+        "calls": parameters["calls"] + 1,
+    }
+
+
+def test_before_the_first_step_a_client_looks_at_all_its_training_samples():
+    learner, fleet, problem = counted_learner(1)
+    phase = Phase(before=watching, loss=own_loss([1.0, 0.0]))
+    passing_through(learner, fleet, [phase], 1)
+    assert fleet["calls"].tolist() == [1, 1, 1]
+    assert fleet["passes"].tolist() == [0, 0, 0]
+    for client, share in enumerate(problem.shares()):
+        assert fleet["seen"][client] == len(share.train)
+        column = problem.columns()["inputs"][torch.from_numpy(share.train), 0]
+        torch.testing.assert_close(fleet["sum"][client], column.sum(), rtol=1e-4, atol=1e-3)
+
+
+@pytest.mark.parametrize(("epochs", "batch"), [(1, 64), (3, 64), (10, 64), (10, 58), (10, 150)])
+def test_after_every_pass_a_client_looks_at_all_its_training_samples(epochs, batch):
+    """As often as it goes through its data, whatever the others in the stack do.
+
+    Batches go on from one pass to the next: 175 samples in batches of 58 are ten times through
+    after 31 steps, not after 40.
+    """
+    learner, fleet, problem = counted_learner(epochs, batch_size=batch)
+    phase = Phase(after_pass=watching, loss=own_loss([1.0, 0.0]))
+    passing_through(learner, fleet, [phase], epochs)
+    assert fleet["seen"].tolist() == [len(share.train) for share in problem.shares()]
+    assert fleet["calls"].tolist() == [epochs] * 3
+    assert fleet["passes"].tolist() == [epochs] * 3
+
+
+def test_what_a_hook_sets_is_what_the_loss_sees():
+    learner, fleet, _ = counted_learner(1)
+    start = fleet.clone()
+
+    def loss(parameters, batch, view):
+        entropy = view.losses(view.forward(parameters, batch["inputs"]), batch)[0]
+        return torch.where(parameters["seen"] > 0, 0.0, 1.0) * entropy
+
+    passing_through(learner, fleet, [Phase(before=watching, loss=loss)], 1)
+    assert torch.equal(fleet["model.0.weight"], start["model.0.weight"])
+
+
+def test_passes_side_by_side_are_passes_alone():
+    """A hook that changes the loss from pass to pass, in a stack and for each client alone."""
+
+    def loss(parameters, batch, view):
+        entropy = view.losses(view.forward(parameters, batch["inputs"]), batch)
+        return (1 + parameters["passes"]) * entropy[0] + entropy[1]
+
+    phases = [Phase(before=watching, loss=loss, after_pass=watching)]
+    together, fleet, _ = counted_learner(3, optimiser="sgd", momentum=0.5)
+    passing_through(together, fleet, phases, 3)
+    for client in range(3):
+        alone, one, _ = counted_learner(3, clients=(client,), optimiser="sgd", momentum=0.5)
+        passing_through(alone, one, phases, 3)
+        assert_row(fleet, client, {name: one[name][0] for name in one})
+
+
+@pytest.mark.parametrize("network", [dropping, normalising])
+def test_losses_of_ones_own_work_where_networks_cannot_be_mapped(network):
+    """Clients one by one, each with its own random numbers and statistics."""
+    problem = replace(PEOPLE, network=network)
+
+    def loss(parameters, batch, view):
+        outputs = view.forward(parameters, batch["inputs"])
+        return view.losses(outputs, batch)[0] + view.drawn["noise"].sum() * outputs.mean()
+
+    def draw(generator, steps):
+        return {"noise": generator.normal(size=(steps, 2))}
+
+    phase = Phase(loss=loss, draw=draw)
+    together, fleet, weights = learner_of(problem, deal=UNEVEN, local_epochs=2)
+    start = fleet.clone()
+    passing_through(together, fleet, [phase], 2)
+    assert fleet.finite().all()
+    assert fleet.distance(start).min() > 1e-3
+    for client in range(3):
+        alone, one, _ = learner_of(
+            problem,
+            deal=UNEVEN,
+            local_epochs=2,
+            clients=(client,),
+            preferences=weights[[client]],
+        )
+        passing_through(alone, one, [phase], 2)
+        assert_row(fleet, client, {name: one[name][0] for name in one})
+
+
+@pytest.mark.parametrize("network", [dropping, normalising])
+def test_hooks_that_look_at_all_samples_do_not_see_padding(network):
+    """What a network says of a sample must not depend on who else is in the stack.
+
+    While it trains, a network that normalises its batch, or draws for it, sees the batch as a
+    whole, so the samples that only fill up must not be there.
+    """
+
+    def noting(parameters, everything, view):
+        losses = view.losses(view.forward(parameters, everything["inputs"]), everything)
+        return {"sum": losses[0]}
+
+    phases = [Phase(before=noting, loss=own_loss([1.0, 0.0]), after_pass=noting)]
+    problem = replace(PEOPLE, network=network)
+    together, fleet, _ = counted_learner(1, problem)
+    passing_through(together, fleet, phases, 1)
+    for client in range(3):
+        alone, one, _ = counted_learner(1, problem, clients=(client,))
+        passing_through(alone, one, phases, 1)
+        assert_row(fleet, client, {name: one[name][0] for name in one})
+
+
+@pytest.mark.parametrize("network", [dropping, normalising])
+def test_a_survey_asks_the_network_as_it_predicts(network):
+    """Without drawing anything, and without moving the statistics that it keeps."""
+    problem = replace(PEOPLE, network=network)
+    learner, fleet, _ = learner_of(problem, deal=UNEVEN)
+    start = fleet.clone()
+
+    def answer(parameters, everything, view):
+        yes = (view.forward(parameters, everything["inputs"])[:, 0] > 0).float()
+        return {"yes": (yes * everything["weight"]).sum()}
+
+    said, _ = learner.survey(fleet, np.arange(3), ("yes",), 1, answer)
+    for name in fleet:
+        assert torch.equal(fleet[name], start[name])
+    dealt = problem.dealt(*UNEVEN)
+    for client, share in enumerate(dealt.shares()):
+        inputs = dealt.columns()["inputs"][torch.from_numpy(share.train)]
+        model = start.module(client, dealt.model()).eval()
+        assert said["yes"][client] == (model(inputs)[:, 0] > 0).sum()

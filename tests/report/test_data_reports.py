@@ -110,19 +110,20 @@ def test_a_comparison_shows_what_counts_for_data(compared: Comparison) -> None:
         "pooled hyper- volume ↑",
         "hyper- volume ↑",
         "strict hyper- volume ↑",
+        "hyper- volume per client ↑",
         "accu- racy ↑",
-        "fairness ↑",
+        "fair- ness ↑",
         "dropped",
     ]
     fedavg, _, trivial = rows_of(table)
     # the union of (0.8, 0.8) and (0.7, 0.9) reaches further than either
     assert fedavg[1:3] == ["0.71", "0.635 ± 0.005"]
-    assert fedavg[6] == "0.5 ± 0.17"
+    assert fedavg[7] == "0.5 ± 0.17"
     known = compared.results["trivial"]
     assert trivial[:2] == ["trivial", "–"]
     assert float(trivial[2]) == pytest.approx(known["hypervolume"], abs=1e-4)
-    assert float(trivial[4]) == pytest.approx(known["accuracy"], abs=1e-4)
-    assert trivial[5:] == ["1", "0"]
+    assert float(trivial[5]) == pytest.approx(known["accuracy"], abs=1e-4)
+    assert trivial[6:] == ["1", "0"]
     text = " ".join(printed(table, width=80).split())
     assert "(0.65, 0.5)" in text
     assert "Pooled: of all seeds' clients as one set." in text
@@ -173,6 +174,7 @@ def test_the_page_of_a_comparison_has_pooled_measures_and_fronts(compared: Compa
         "pooled hypervolume ↑",
         "hypervolume ↑",
         "strict hypervolume ↑",
+        "hypervolume per client ↑",
         "accuracy ↑",
         "fairness ↑",
         "dropped",

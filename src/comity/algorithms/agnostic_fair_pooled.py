@@ -60,4 +60,6 @@ class AgnosticFairPooled(Algorithm):
 
     def mix(self, round: Round) -> Mapping[str, Mixing]:
         only = np.array([client == round.everyone[0] for client in round.present], dtype=float)
-        return {"*": Mixing.shared(only, receivers=round.everyone)}
+        # if its training broke, the others still hold the model from which it started
+        weights = only if only.any() else np.ones(len(round.present))
+        return {"*": Mixing.shared(weights, receivers=round.everyone)}

@@ -78,6 +78,8 @@ class Algorithm(Settings):
     """
     sends: ClassVar[tuple[str, ...]] = ("*",)
     """Which tensors travel, as patterns of their names; all others never leave their client."""
+    lands: ClassVar[Mapping[str, str]] = {}
+    """Where received tensors are put, by prefixes of names; unless said, where they came from."""
     tells: ClassVar[tuple[str, ...]] = ()
     """Which tensors a client tells the server beside its model; they are not mixed."""
     apart: ClassVar[bool] = False
@@ -137,7 +139,7 @@ class Algorithm(Settings):
         return {}
 
     def mix(self, round: Round) -> Mapping[str, Mixing]:
-        """Who learns from whom, by tensor name; the key ``"*"`` stands for all other tensors."""
+        """Who learns from whom, by tensor name or pattern; ``"*"``, last, is all other tensors."""
         raise NotImplementedError
 
     def gather(self, models: Fleet, sizes: NDArray[np.float64]) -> Tree:

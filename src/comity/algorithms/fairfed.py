@@ -62,6 +62,8 @@ class FairFed(FairBatch):
         return counted
 
     def brief(self, survey: Survey) -> dict[str, Vector]:
+        if not survey.present:
+            return {}
         yes, members = survey.values["yes"], survey.values["members"]
         sizes = members.sum(axis=1)
         away = np.abs(disparity(yes, members) - disparity(yes.sum(axis=0), members.sum(axis=0)))

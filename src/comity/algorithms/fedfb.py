@@ -11,6 +11,7 @@ from torch import Tensor
 
 from comity.algorithms.algorithm import Algorithm, Round, Survey, algorithm
 from comity.algorithms.fairbatch import PRAFFL, Cells, cross_entropy
+from comity.errors import UserError
 from comity.fleet import Matrix, Tree
 from comity.local import Batch, Phase, Update, View
 from comity.mixing import Mixing
@@ -42,6 +43,8 @@ class FedFB(Algorithm):
     alpha: float = setting(0.3, "step size of the weights λ", at_least=0)
 
     _balance: Matrix | None = PrivateAttr(None)
+    _told: Matrix | None = PrivateAttr(None)
+    """What clients were last told."""
     _moves: int = PrivateAttr(0)
     _totals: dict[int, float] = PrivateAttr(default_factory=dict)
 
@@ -62,6 +65,10 @@ class FedFB(Algorithm):
     def brief(self, survey: Survey) -> dict[str, Vector]:
         """Move λ by what clients lose with the model that they received; tell n λ(y,z) / m_z."""
         counts = survey.values["cells"]
+        if not survey.present:
+            if self._told is None:
+                raise UserError("No client has finite losses at the first model: check the data.")
+            return {"weights": self._told}
         cells = counts.sum(axis=0)
         members = np.maximum(cells.sum(axis=0), 1.0)
         if self._balance is None:  # the common initial model says nothing yet
@@ -74,7 +81,8 @@ class FedFB(Algorithm):
             client: float((own * weights).sum())
             for client, own in zip(survey.present, counts, strict=True)
         }
-        return {"weights": cells.sum() * weights}
+        self._told = cells.sum() * weights
+        return {"weights": self._told}
 
     def _moved(self, balance: Matrix, losses: Matrix, cells: Matrix) -> Matrix:
         members = np.maximum(cells.sum(axis=0), 1.0)
@@ -105,10 +113,12 @@ class FedFB(Algorithm):
         return {"*": Mixing.shared(weights, receivers=round.everyone)}
 
     def state(self) -> dict[str, Any]:
-        if self._balance is None:
+        if self._balance is None or self._told is None:
             return {}
-        return {"balance": self._balance.tolist(), "moves": self._moves}
+        balance, told = self._balance.tolist(), self._told.tolist()
+        return {"balance": balance, "told": told, "moves": self._moves}
 
     def load(self, state: dict[str, Any]) -> None:
         if state:
-            self._balance, self._moves = np.array(state["balance"]), state["moves"]
+            self._balance, self._told = np.array(state["balance"]), np.array(state["told"])
+            self._moves = state["moves"]

@@ -25,9 +25,11 @@ class Ensemble(Balanced):
         super().__init__(model, groups)
         self.members = deepcopy(model)
         for part in self.members.modules():
-            for name, tensor in part.named_parameters(recurse=False):
+            for name, tensor in list(part.named_parameters(recurse=False)):
                 stacked = tensor.detach().expand(members, *tensor.shape).clone()
                 part.register_parameter(name, nn.Parameter(stacked, requires_grad=False))
+            for name, buffer in list(part.named_buffers(recurse=False)):
+                part.register_buffer(name, buffer.expand(members, *buffer.shape).clone())
         self.shares = nn.Parameter(torch.zeros(members), requires_grad=False)
         """How much each member counts; all zero before they have arrived."""
 
@@ -36,7 +38,7 @@ class Ensemble(Balanced):
         own: Tensor = self.model(inputs)
         if self.training:
             return own
-        members = dict(self.members.named_parameters())
+        members = {**dict(self.members.named_parameters()), **dict(self.members.named_buffers())}
         outputs = vmap(lambda one: functional_call(self.model, one, (inputs,)))(members)
         single = outputs.shape[-1] == 1
         scores = torch.sigmoid(outputs) if single else torch.softmax(outputs, dim=-1)

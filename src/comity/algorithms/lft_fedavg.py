@@ -27,4 +27,6 @@ class LFTFedAvg(FairBatch):
     alpha: float = setting(0.3, "step size of the weights λ", at_least=0)
 
     def mix(self, round: Round) -> Mapping[str, Mixing]:
-        return {"*": Mixing.shared(round.told["total"], receivers=round.everyone)}
+        totals = round.told["total"]
+        weights = totals if totals.any() else round.sizes  # λ = 0 wherever there are samples
+        return {"*": Mixing.shared(weights, receivers=round.everyone)}

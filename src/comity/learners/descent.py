@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -80,7 +80,8 @@ class Descent:
         crew.drawn = self._drawn(phase, owners, steps, f"draws {number}", task.round)
         if phase.surveyed:
             crew.stored = _stored(gradients, names, places, crew.aims)
-        everything = self._everything(owners) if phase.before or phase.after_pass else {}
+        whole = phase.before or phase.after_pass or phase.after
+        everything = self._everything(owners) if whole else {}
         self._stacked.module.train()
         if phase.before is not None:
             crew.change(self._changed(phase.before, crew, everything))
@@ -96,6 +97,8 @@ class Descent:
                 crew.passes = crew.passes + torch.from_numpy(lengths > 0)
                 changed = self._changed(phase.after_pass, crew, everything)
                 crew.change(changed, torch.from_numpy(lengths > 0))
+        if phase.after is not None:
+            crew.change(self._changed(phase.after, crew, everything))
 
     def _stretches(self, phase: Phase, owners: Rows, steps: Rows) -> Iterator[tuple[Rows, Rows]]:
         """Where each client begins, and how far it goes, until all meet again.
@@ -124,7 +127,7 @@ class Descent:
             batch = self._holdings.gather(crew.batches[everybody, at])
             drawn = {name: values[everybody, at] for name, values in crew.drawn.items()}
             stored = phase.surveyed and together and int(at[0]) == 0
-            if self._fused is not None and together and not stored:
+            if self._fused is not None and together and not stored and not phase.after_step:
                 self._fused(
                     phase, crew.given, names, crew.tensors, first, second, at[0].float(), batch,
                     crew.received, crew.brief, drawn, crew.passes, crew.aims, crew.scale,
@@ -142,6 +145,9 @@ class Descent:
                 adam.step(grads, at.float(), s.learning_rate)
             else:
                 sgd_step(trained, grads, first, s.learning_rate, s.momentum, s.weight_decay)
+            if phase.after_step is not None:
+                given = dict(zip(names, grads, strict=True))
+                crew.change(self._corrected(phase.after_step, crew, given, drawn))
 
     def _total(
         self, phase: Phase, crew: Crew, batch: dict[str, Tensor], drawn: Tree, draw: Draw
@@ -217,6 +223,19 @@ class Descent:
         if given or self.settings.scalarisation == "linear":
             return (aims * losses).sum(dim=-1)
         return smooth_tchebycheff(losses, aims, self.settings.smoothing)
+
+    @torch.no_grad()
+    def _corrected(
+        self, correct: Callable[[Tree, Tree, View], Tree], crew: Crew, grads: Tree, drawn: Tree
+    ) -> Tree:
+        """What changes after a step beside what the optimiser did."""
+
+        def of_one(tensors: Tree, grads: Tree, *seen: Any) -> Tree:
+            return correct(tensors, grads, self._stacked.view(*seen))
+
+        seen = (crew.received, crew.brief, drawn, crew.passes, crew.scale)
+        changed: Tree = self._stacked.each(of_one, crew.tensors, grads, *seen)
+        return changed
 
     def _drawn(self, phase: Phase, owners: Rows, steps: Rows, purpose: str, round: int) -> Tree:
         """The random numbers of all steps, each client's from a stream of its own."""

@@ -149,9 +149,11 @@ class Supervised:
     def train(self, fleet: Fleet, rows: Rows, task: Task) -> None:
         left = np.maximum(task.goal - self._steps[rows], 0)
         ends = np.cumsum([0.0, *(phase.share for phase in task.phases)])
-        bounds = np.rint(np.outer(ends / ends[-1], left)).astype(np.int64)
+        bounds = np.rint(np.outer(ends, left)).astype(np.int64)
         for number in range(len(task.phases)):
             steps = bounds[number + 1] - bounds[number]
+            if (most := task.phases[number].steps) is not None:
+                steps = np.minimum(steps, most)
             for places in self._crews(rows, steps):
                 models = fleet.select(rows[places])
                 self._walk(models, rows[places], places, task, number, steps[places], None)

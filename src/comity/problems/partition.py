@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+import hashlib
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,6 +16,10 @@ Rows = NDArray[np.int64]
 
 PARTS = 3
 """Training, validation and test."""
+ATTEMPTS = 1000
+"""How often a capped Dirichlet deal is drawn before it counts as impossible."""
+LEAST = 40
+"""Rows that a capped Dirichlet deal leaves everybody (half of a fair share where that is less)."""
 
 
 @dataclass(frozen=True)
@@ -39,13 +44,14 @@ def shares(
     needed: Collection[int] | Mapping[int, Collection[int]] = (),
     test: float = 0.2,
     validation: float = 0.1,
+    capped: bool = False,
 ) -> list[Share]:
     """Deal the rows out to clients, and each client's rows to training, validation and test.
 
     ``cells`` is the stratum of each row (its label and groups). Every client gets rows of every
     ``needed`` cell for each of its three parts; other cells may be absent anywhere. Where clients
     are sites, on whose rows nobody has a say, other cells may serve as well: ``needed`` then maps
-    a cell to all that do.
+    a cell to all that do. ``capped`` makes 'dirichlet:ALPHA' PFLlib's rule, see `_capped`.
     """
     serving = needed if isinstance(needed, Mapping) else {cell: (cell,) for cell in needed}
     if clients < 1:
@@ -77,6 +83,19 @@ def shares(
                         "form larger groups."
                     )
         held = [order[holder[order] == client] for client in range(clients)]
+    elif rule := _class_rule(partition, capped):
+        if needed:
+            raise UserError(
+                f"partition '{partition}': leaves clients without some classes, but here every "
+                f"client needs rows of '{names[next(iter(needed))]}'; use 'iid' or 'natural'."
+            )
+        if rule is _shards and sizes != "equal":
+            raise UserError(
+                f"sizes: '{sizes}' does not go with partition '{partition}', whose shards are "
+                "equally large."
+            )
+        counts = rule(partition, totals, _sizes(sizes, clients, seed), seed)
+        held = _dealt(order, cell_of, counts)
     else:
         weights = _weights(partition, _sizes(sizes, clients, seed), len(kinds), seed)
         for cell, total in zip(kinds[must], totals[must], strict=True):
@@ -96,6 +115,15 @@ def shares(
         _split(f"client {client}", rows, cell_of, member, fractions)
         for client, rows in enumerate(held)
     ]
+
+
+def fingerprint(shares: Sequence[Share]) -> str:
+    """SHA-256 of a deal: the same where all clients use the same rows for the same purposes."""
+    found = hashlib.sha256()
+    for share in shares:
+        for rows in (share.train, share.validation, share.test):
+            found.update(len(rows).to_bytes(8, "little") + rows.astype("<i8").tobytes())
+    return found.hexdigest()
 
 
 def deal(wanted: NDArray[np.float64], least: Rows) -> Rows:
@@ -128,8 +156,14 @@ def _split(
     """A client's rows, in random order, dealt to its three parts cell by cell.
 
     ``member`` says which rows serve a need; every part gets one of each, from the part that has
-    most.
+    most. So does a part that would be empty: three rows are enough.
     """
+    if len(rows) < PARTS:
+        raise UserError(
+            f"partition: {who} gets {len(rows)} rows, too few to train, validate and test; have "
+            "fewer clients, more equal sizes or a less skewed partition."
+        )
+    member = {**member, "any kind": np.ones(len(cell_of), dtype=bool)}
     counts = np.bincount(cell_of[rows], minlength=int(cell_of.max()) + 1)
     nothing = np.zeros(len(counts), dtype=np.int64)
     parts = _dealt(rows, cell_of, deal(counts[:, None] * fractions, nothing))
@@ -147,11 +181,6 @@ def _split(
         _move(parts, richest, part, member, name)
     else:
         raise UserError(f"partition: {who} has too few rows of '{short[0][0]}' for its parts.")
-    if any(len(part) == 0 for part in parts):
-        raise UserError(
-            f"partition: {who} gets {len(rows)} rows, too few to train, validate and test; have "
-            "fewer clients, more equal sizes or a less skewed partition."
-        )
     return Share(*map(np.sort, parts))
 
 
@@ -173,7 +202,7 @@ def _move(
 def _dealt(rows: Rows, cell_of: Rows, counts: Rows) -> list[Rows]:
     """Each receiver's rows, where ``counts`` (cells x receivers) says how many of each cell."""
     piles = [
-        np.split(rows[cell_of[rows] == cell], np.cumsum(given)[:-1])
+        np.split(rows[cell_of[rows] == cell], np.cumsum(given))[:-1]  # the last one is nobody's
         for cell, given in enumerate(counts)
     ]
     return [np.concatenate(pile) for pile in zip(*piles, strict=True)]
@@ -191,7 +220,90 @@ def _weights(
         draws = stream(seed, "partition", 2).dirichlet([alpha] * len(sizes), size=cells)
         weights = np.maximum(draws * sizes, 1e-300)  # a row of zeros could not be divided
         return np.asarray(weights / weights.sum(axis=1, keepdims=True))
-    raise UserError(f"partition: '{partition}' is not one of iid, dirichlet:ALPHA or natural.")
+    raise UserError(
+        f"partition: '{partition}' is not one of iid, dirichlet:ALPHA, pathological:S, shards:S or "
+        "natural."
+    )
+
+
+# -- rules for classes, which a client may lack --------------------------------------------
+
+Rule = Callable[[str, Rows, NDArray[np.float64], int], Rows]
+"""From the partition's text, rows of each class, clients' shares and the seed: how many rows of
+each class (classes x clients) a client gets."""
+
+
+def _class_rule(partition: str, capped: bool) -> Rule | None:
+    rules: dict[str, Rule] = {"pathological": _blocks, "shards": _shards}
+    if capped:
+        rules["dirichlet"] = _capped
+    return rules.get(partition.partition(":")[0])
+
+
+def _blocks(partition: str, totals: Rows, sizes: NDArray[np.float64], seed: int) -> Rows:
+    """PFLlib's pathological rule, in which nothing is drawn.
+
+    Class by class, the first ⌈N·S/K⌉ clients that have fewer than S classes share it, so clients
+    come in blocks with the same classes. Classes that are left in the end go to nobody.
+    """
+    clients, classes = len(sizes), len(totals)
+    quota = np.full(clients, _whole(partition, classes, "as many as there are classes"))
+    receivers = -(-clients * quota[0] // classes)
+    counts = np.zeros((classes, clients), dtype=np.int64)
+    for given, total in zip(counts, totals, strict=True):
+        chosen = np.flatnonzero(quota)[:receivers]
+        if len(chosen):
+            wanted = total * sizes[chosen] / sizes[chosen].sum()
+            given[chosen] = deal(wanted[None], np.zeros(1, dtype=np.int64))[0]
+            quota[chosen] -= 1
+    return counts
+
+
+def _shards(partition: str, totals: Rows, sizes: NDArray[np.float64], seed: int) -> Rows:
+    """McMahan's rule: rows sorted by class are cut into N·S equal shards; S go to each client."""
+    clients, total = len(sizes), int(totals.sum())
+    each = _whole(partition, total // clients, "as many as there are rows a client")
+    shards = clients * each
+    owner = np.empty(shards, dtype=np.int64)
+    owner[stream(seed, "partition", 5).permutation(shards)] = np.arange(shards) // each
+    counts = np.zeros((len(totals), clients), dtype=np.int64)
+    row = np.arange(total)
+    np.add.at(counts, (np.repeat(np.arange(len(totals)), totals), owner[row * shards // total]), 1)
+    return counts
+
+
+def _capped(partition: str, totals: Rows, sizes: NDArray[np.float64], seed: int) -> Rows:
+    """PFLlib's rule: Dirichlet shares of each class, for those who have not got their share yet.
+
+    All is drawn anew until everybody has `LEAST` rows.
+    """
+    alpha = _positive(partition.partition(":")[2], f"partition: '{partition}'")
+    generator, fair = stream(seed, "partition", 4), sizes * totals.sum()
+    least = np.minimum(LEAST, fair / 2)
+    for _ in range(ATTEMPTS):
+        counts = np.zeros((len(totals), len(sizes)), dtype=np.int64)
+        held = np.zeros(len(sizes), dtype=np.int64)
+        for given, total in zip(counts, totals, strict=True):
+            given[:] = cut(generator.dirichlet([alpha] * len(sizes)) * sizes, held, fair, total)
+            held += given
+        if (held >= least).all():
+            return counts
+    raise UserError(
+        f"partition '{partition}': in {ATTEMPTS:,} attempts there was always one of {len(sizes)} "
+        f"clients with fewer than {np.ceil(least.max()):.0f} of {totals.sum():,} rows; use a "
+        "larger ALPHA, fewer clients, or 'pathological:S'."
+    )
+
+
+def cut(
+    wanted: NDArray[np.float64], held: Rows, fair: NDArray[np.float64], size: int | np.int64
+) -> Rows:
+    """A class cut into ``wanted`` proportions, of which clients with a ``fair`` share get none."""
+    parts = np.where(held < fair, wanted, 0.0)
+    if not parts.any():  # tiny draws may be zeros
+        parts = np.eye(len(held))[held.argmin()]
+    ends = np.floor(np.cumsum(parts / parts.sum()) * size + 1e-9).astype(np.int64)
+    return np.diff(ends, prepend=0)
 
 
 def _sizes(sizes: str, clients: int, seed: int) -> NDArray[np.float64]:
@@ -234,6 +346,17 @@ def _sites(sites: Rows | None, site_names: Sequence[str], clients: int, sizes: s
             "they are."
         )
     return sites
+
+
+def _whole(partition: str, most: int, why: str) -> int:
+    argument = partition.partition(":")[2]
+    value = int(argument) if argument.isdecimal() else 0
+    if not 1 <= value <= most:
+        raise UserError(
+            f"partition: '{partition}' needs a whole number from 1 to {most} ({why}) in place of "
+            f"'{argument}'."
+        )
+    return value
 
 
 def _positive(text: str, about: str) -> float:

@@ -100,6 +100,24 @@ class DataProblem(Problem):
             return self.samples().columns
         return _prepared(self.samples, self.prepare, self.deal, self.dealer)
 
+    def inputs_of(self, columns: Columns) -> Tensor:
+        """The inputs of new samples, from the columns of a file, just as they are learned from."""
+        if self.encode is None:
+            raise UserError(
+                f"problem {self.name} has no table, so rows of a file mean nothing to its models."
+            )
+        return self.prepared(torch.from_numpy(self.encode(columns)))
+
+    def prepared(self, inputs: Tensor) -> Tensor:
+        """New inputs, scaled by what is known of the training rows and of nothing else."""
+        if self.prepare is None or self.deal is None:
+            return inputs
+        own = self.samples()
+        both = torch.cat([own.columns["inputs"].to(inputs.dtype), inputs])
+        longer = replace(own, columns={**own.columns, "inputs": both})
+        train = np.concatenate([share.train for share in self.shares()])
+        return self.prepare(longer, train)["inputs"][len(own.columns["inputs"]) :]
+
     def trivial(self, clients: Sequence[int], seed: int, episodes: int) -> Vectors:
         """The constant classifier: every client's commonest answer, on its test samples."""
         columns, found = self.columns(), []

@@ -16,7 +16,7 @@ from comity.report.figures.learning import Lesson, Runs, has_regret, learn
 from comity.report.figures.marks import CONSTANT, marks_of, view
 from comity.report.figures.rewards import window
 from comity.report.figures.style import FAINT, GREY, PALETTE, WEIGHTS, title_of
-from comity.report.measures import number, target_label
+from comity.report.measures import number, shown_names, target_label
 from comity.report.words import words_of
 from comity.runs import Run
 
@@ -231,14 +231,14 @@ def learning_chart(comparison: Mapping[str, Any], runs: Runs) -> Chart | None:
         return None
     kinds = list(dict.fromkeys(kind for _, kind in lessons))
     algorithms = list(dict.fromkeys(algorithm for algorithm, _ in lessons))
-    regret = has_regret(runs)
+    names, regret = shown_names(comparison["rows"]), has_regret(runs)
     means = np.concatenate([lesson.mean for lesson in lessons.values()])
     scale = log_axis(means) if regret else {}
     data = []
     for (algorithm, kind), lesson in lessons.items():
         place, count = algorithms.index(algorithm), kinds.index(kind)
         dash = PLOTLY_DASHES[place // len(PALETTE) % len(PLOTLY_DASHES)]
-        name, colour = escape(algorithm), PALETTE[place % len(PALETTE)]
+        name, colour = escape(names[algorithm]), PALETTE[place % len(PALETTE)]
         shared = {"legendgroup": name, "xaxis": f"x{count + 1}" if count else "x"}
         line = line_trace(lesson.steps, lesson.mean, name, colour, dash)
         data.append({**band_trace(lesson, colour, bool(scale)), **shared})

@@ -72,6 +72,15 @@ def objectives_of(run: Run) -> Floats:
     return np.array(rows, dtype=float)
 
 
+def kept_round(run: Run) -> int | None:
+    """The round whose models all clients keep, where one was chosen for all of them."""
+    chosen = [entry["round"] for entry in run.history if entry.get("chosen")]
+    if not chosen:
+        return None
+    # what is sent at the start of a round is what the round before ended with
+    return int(chosen[-1]) - (not run.configuration.get_algorithm().keeps_trained)
+
+
 def _steps(history: Sequence[dict[str, Any]], clients: int) -> Floats:
     now = np.zeros(clients)
     lines = []

@@ -30,14 +30,15 @@ MEASURES = (
     Measure("pooled_hypervolume", "pooled hypervolume", "higher"),
     Measure("hypervolume", "hypervolume", "higher"),
     Measure("strict_hypervolume", "strict hypervolume", "higher"),
+    Measure("own_hypervolume", "hypervolume per client", "higher"),
     Measure("igd", "IGD", "lower"),
     Measure("sparsity", "sparsity", "lower"),
     Measure("cardinality", "cardinality", "higher"),
     Measure("expected_utility", "expected utility", "higher"),
 )
-MAIN = MEASURES[:8]
+MAIN = MEASURES[:9]
 """The measures that comparisons show."""
-HYPERVOLUMES = MEASURES[2:5]
+HYPERVOLUMES = MEASURES[2:6]
 SHARES = (Measure("dropped", "dropped"), Measure("undefined", "undefined"))
 """Which part of the clients counts for no front; only clients with data have these."""
 
@@ -64,13 +65,13 @@ def main(names: Iterable[str]) -> list[Measure]:
 
 
 def compared(rows: Sequence[Mapping[str, Any]]) -> list[Measure]:
-    """The main measures that at least one row of a comparison has."""
-    return main(
-        name
-        for row in rows
-        for name, metric in row["metrics"].items()
-        if metric["mean"] is not None and math.isfinite(metric["mean"])
-    )
+    """The main measures that at least one row of a comparison has, and shares if one has any."""
+    means: dict[str, float] = {}
+    for row in rows:
+        for name, metric in row["metrics"].items():
+            if metric["mean"] is not None and math.isfinite(metric["mean"]):
+                means[name] = max(means.get(name, 0.0), abs(metric["mean"]))
+    return [m for m in main(means) if m not in SHARES or means[m.name] > 1e-9]
 
 
 def has_data(comparison: Mapping[str, Any]) -> bool:
@@ -86,6 +87,14 @@ def with_pooled(comparison: Mapping[str, Any]) -> list[dict[str, Any]]:
             metric = {"mean": row["pooled"]["hypervolume"], "std": None}
             row["metrics"]["pooled_hypervolume"] = metric
     return rows
+
+
+def shown_names(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """What readers see of a comparison's algorithms: one that pools data is no federation."""
+    return {
+        row["algorithm"]: row["algorithm"] + " (centralised)" * row.get("centralised", False)
+        for row in rows
+    }
 
 
 def arranged(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
@@ -143,7 +152,9 @@ def extent(counts: Sequence[int]) -> str:
 
 def folded(name: str) -> str:
     """A label with settings in two lines or more: ``fedpref`` over ``[clustering=false]``."""
-    return name.replace("[", "\n[").replace(",", ",\n") if len(name) > 16 else name
+    if len(name) <= 16:
+        return name
+    return name.replace("[", "\n[").replace(" (", "\n(").replace(",", ",\n")
 
 
 def vector(values: Iterable[float]) -> str:

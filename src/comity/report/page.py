@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from comity.report.charts import Chart, front_chart, learning_chart, rewards_chart
+from comity.report.curves import kept_round
 from comity.report.figures.learning import Runs
 from comity.report.markup import (
     Pictures,
@@ -27,6 +28,7 @@ from comity.report.measures import (
     number,
     present,
     scaled,
+    shown_names,
     starred,
     vector,
     with_pooled,
@@ -37,14 +39,19 @@ from comity.report.tables import (
     preference_text,
     reference_text,
     regret_of,
-    share_remarks,
+    remarks,
     yardsticks,
 )
 from comity.report.words import Words, words_of
 from comity.runs import Run
 
 _EVENTS = 50
-_PICTURES = {"bars": "Side by side", "fronts": "Fronts", "learning": "Learning curves"}
+_PICTURES = {
+    "bars": "Side by side",
+    "reaches": "What a client can reach",
+    "fronts": "Fronts",
+    "learning": "Learning curves",
+}
 """Of a comparison, with their headings."""
 _BYTES = ("bytes", "kB", "MB", "GB", "TB")
 
@@ -52,6 +59,13 @@ _UP = "Objectives are maximised: up and to the right is better."
 _CAPTIONS = {
     "front": "Each client's model among the objectives, coloured by the client's preference. "
     + _UP,
+    "spans": "All that each client's model reaches, asked for one preference after another; the "
+    "hypervolume per client is the mean over these sets. " + _UP,
+    "response": "From preference to outcome: what a client gets, by how much it cares for the "
+    "first objective.",
+    "reaches": "An algorithm whose models take any preference has a mean over clients at one after "
+    "another: a line, or a cloud with more than two objectives. One with a single model for a "
+    "client has a single mean. " + _UP,
     "fronts": "The models of all seeds' clients as one set, apart from those that count for no "
     "front; large points are its front. " + _UP,
     "rewards": "Mean scalarised validation {words.value} over the rounds: of the models that "
@@ -79,6 +93,7 @@ def run_page(run: Run, pictures: Pictures) -> str:
         _tiles(results),
         _facts(run),
         section("Where the clients ended", where),
+        *_spanned(run, pictures, words),
         section("Measures", _measures(results)),
         section("Over the rounds", _figure("rewards", pictures, charts, words)),
         *(
@@ -110,7 +125,7 @@ def comparison_page(comparison: Mapping[str, Any], runs: Runs, pictures: Picture
     first = next((run.results for seeds in runs.values() for run in seeds), {})
     for name, heading in _PICTURES.items():
         if name in pictures:
-            more = _marks(first) if name == "fronts" else ""
+            more = _marks(first) if name in ("fronts", "reaches") else ""
             body.append(section(heading, _figure(name, pictures, charts, words, more)))
     return page(title, body)
 
@@ -135,11 +150,31 @@ def _marks(results: Mapping[str, Any]) -> str:
 
 
 def _sentence(run: Run) -> str:
-    results = run.results
+    results, kept = run.results, kept_round(run)
+    chosen = (
+        f" Round {kept} of {results['rounds']} was kept for all, by validation hypervolume."
+        if kept is not None
+        else ""
+    )
     return (
         f"{results['clients']} clients, {results['rounds']} rounds, "
-        f"{text(results['preferences'])} preferences, seed {results['seed']}."
+        f"{text(results['preferences'])} preferences, seed {results['seed']}.{chosen}"
     )
+
+
+def _spanned(run: Run, pictures: Pictures, words: Words) -> list[str]:
+    """What clients reach whose models take any preference."""
+    if "spans" not in pictures:
+        return []
+    parts = [_figure("spans", pictures, {}, words, _marks(run.results))]
+    if "response" in pictures:
+        parts.append(_figure("response", pictures, {}, words))
+    else:
+        parts.append(
+            "<p>A picture from preference to outcome is left out: with more than two objectives a "
+            "preference is more than one number.</p>"
+        )
+    return [section("What each client can reach", "".join(parts))]
 
 
 def _tiles(results: Mapping[str, Any]) -> str:
@@ -190,13 +225,14 @@ def _measures(results: Mapping[str, Any]) -> str:
         f"On {words.tests}. Kept: the models that clients end with (keep = {results['keep']}); "
         f"last: those of the last round; trivial: {words.trivial}. {reference_text(results)}."
     )
-    note = " ".join([note, *share_remarks(results)])
+    note = " ".join([note, *remarks(results)])
     return measures_table({**judged(results), **yardsticks(results)}, note)
 
 
 def _clients(results: Mapping[str, Any]) -> str:
     clients = results["per_client"]
     names = list(clients[0]["objectives"])
+    reached = results.get("spanned", {}).get("per_client")
     regret = "optimum" in clients[0]
     rows = [
         [
@@ -205,10 +241,12 @@ def _clients(results: Mapping[str, Any]) -> str:
             *(number(client["objectives"][name]) for name in names),
             number(client["scalarised"]),
             *([number(regret_of(client))] if regret else []),
+            *([number(reached[client["client"]])] if reached else []),
         ]
         for client in clients
     ]
     header = ["client", "preference", *names, "scalarised", *(["regret"] if regret else [])]
+    header += ["hypervolume"] if reached else []
     return table(header, rows, f"Preferences are weights on {', '.join(names)}.")
 
 
@@ -261,9 +299,9 @@ def _settings(run: Run) -> str:
 def _comparison(comparison: Mapping[str, Any], runs: Runs) -> str:
     """The table of a comparison, of kept or of last models."""
     rows = arranged(comparison["rows"])
-    measures = compared(rows)
+    measures, names = compared(rows), shown_names(rows)
     cells = [
-        [row["algorithm"], row["preferences"], *own]
+        [names[row["algorithm"]], row["preferences"], *own]
         for row, own in zip(rows, starred(rows, measures), strict=True)
     ]
     for name, values in yardsticks(comparison).items():

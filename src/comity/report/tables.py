@@ -20,6 +20,7 @@ from comity.report.measures import (
     number,
     present,
     scaled,
+    shown_names,
     spread,
     vector,
     with_pooled,
@@ -34,14 +35,18 @@ _NARROW = {
     "pooled_hypervolume": "pooled hyper- volume",
     "hypervolume": "hyper- volume",
     "strict_hypervolume": "strict hyper- volume",
+    "own_hypervolume": "hyper- volume per client",
     "cardinality": "cardi- nality",
     "sparsity": "spar- sity",
     "mean_scalarised": "return",
     "hypervolume_50": "hyper- volume halfway",
     "accuracy": "accu- racy",
+    "fairness": "fair- ness",
 }
 
-_SHARES = {
+_REMARKS = {
+    "own_hypervolume": "Hypervolume per client: of what a client's own model reaches, mean over "
+    "clients; a single point, or all that it spans where the model takes any preference.",
     "dropped": "Dropped: the share of clients whose models count for no front and no hypervolume "
     "because they are perfectly fair, as one that always gives the same answer is.",
     "undefined": "Undefined: the share of clients for whom a score means nothing, because their "
@@ -62,7 +67,7 @@ def _run_caption(results: Mapping[str, Any]) -> str:
     caption = reference_text(results)
     if "samples" not in results:
         return caption
-    return " ".join([f"{caption}.", f"Trivial: {DATA.trivial}.", *share_remarks(results)])
+    return " ".join([f"{caption}.", f"Trivial: {DATA.trivial}.", *remarks(results)])
 
 
 def _measured(table: Table, columns: Mapping[str, Mapping[str, float]]) -> Table:
@@ -97,14 +102,14 @@ def reference_text(results: Mapping[str, Any]) -> str:
     return f"{text}; of the strict one, above which only models of some use are: {strict}"
 
 
-def share_remarks(results: Mapping[str, Any]) -> list[str]:
-    """Which clients count for no front, and why, where a run or a comparison has some."""
+def remarks(results: Mapping[str, Any]) -> list[str]:
+    """What measures mean that need explaining, where a run or a comparison has some."""
     if "rows" in results:
         metrics = [row["metrics"] for row in results["rows"]]
         found = {name for own in metrics for name, metric in own.items() if metric["mean"]}
     else:
         found = {name for own in judged(results).values() for name, value in own.items() if value}
-    return [meaning for name, meaning in _SHARES.items() if name in found]
+    return [meaning for name, meaning in _REMARKS.items() if name in found]
 
 
 def clients_table(results: Mapping[str, Any]) -> Table:
@@ -144,7 +149,7 @@ def regret_of(client: Mapping[str, Any]) -> float | None:
 def comparison_tables(comparison: Mapping[str, Any], runs: Runs | None = None) -> list[Table]:
     """One table a preference distribution, one row an algorithm: mean ± std over seeds."""
     rows = arranged(with_pooled(comparison))
-    measures = compared(rows)
+    measures, names = compared(rows), shown_names(rows)
     caption = comparison_caption({**comparison, "rows": rows}, runs or {})
     marks = {measure.name: best(rows, measure) for measure in measures}
     tables: dict[str, Table] = {}
@@ -157,7 +162,7 @@ def comparison_tables(comparison: Mapping[str, Any], runs: Runs | None = None) -
             _add_measures(tables[kind], measures)
         cells = [_cell(row, measure, marks[measure.name][place]) for measure in measures]
         # a label like fedpref[top_r=1] must not be read as markup
-        tables[kind].add_row(Text(row["algorithm"]), *cells)
+        tables[kind].add_row(Text(names[row["algorithm"]].replace(" (", "\n(")), *cells)
     if has_data(comparison):
         for table in tables.values():
             _add_yardsticks(table, comparison, measures)
@@ -194,7 +199,7 @@ def comparison_caption(comparison: Mapping[str, Any], runs: Runs) -> str:
     parts = [f"{caption}."]
     if any("pooled_hypervolume" in row["metrics"] for row in comparison["rows"]):
         parts.append("Pooled: of all seeds' clients as one set.")
-    return " ".join([*parts, f"Trivial: {DATA.trivial}.", *share_remarks(comparison)])
+    return " ".join([*parts, f"Trivial: {DATA.trivial}.", *remarks(comparison)])
 
 
 def _over_seeds(comparison: Mapping[str, Any]) -> str:
@@ -207,6 +212,8 @@ def _over_seeds(comparison: Mapping[str, Any]) -> str:
 
 def reproduction_table(results: Mapping[str, Any]) -> Table:
     """A printed table beside what we measured, under the paper's protocol and our defaults."""
+    if results["measure"] == "own_hypervolume":
+        return _per_client(results)
     table = _table(f"{results['table']}: {results['measure']} on {results['problem']}", None)
     if any("dropped" in row for row in results["rows"]):
         return _with_dropped(table, results["rows"])
@@ -222,6 +229,26 @@ def reproduction_table(results: Mapping[str, Any]) -> Table:
             number(row["trivial"]),
             number(row["optimum"]),
         )
+    return table
+
+
+def _per_client(results: Mapping[str, Any]) -> Table:
+    """The same of hypervolumes per client: under one protocol, but for several problems."""
+    caption = (
+        f"Reference point: {vector(results['reference_point'])}. Constant: the classifier that "
+        "gives one answer to everything. Possible: for one centralised model, which knows the "
+        "densities and has a threshold for each group."
+    )
+    table = _table(f"{results['table']}: hypervolume per client", caption)
+    first = "clients" if results["across"] == "clients" else "problem"
+    for heading in (first, "algorithm", "printed", "ours", "constant", "possible"):
+        table.add_column(heading, no_wrap=True, justify="right" if table.columns[1:] else "left")
+    for row in results["rows"]:
+        name = shown_names([row])[row["algorithm"]].replace(" (", "\n(")
+        ours = f"{row['ours']['mean']:.3f} ± {row['ours']['std']:.3f}"
+        others = (number(value, 3) for value in (row["trivial"], row["reference"]))
+        about = str(row[first]).removeprefix("praffl-"), Text(name)
+        table.add_row(*about, number(row["printed"]["mean"], 3), ours, *others)
     return table
 
 

@@ -16,7 +16,10 @@ from comity.report.figures.fronts import fronts
 from comity.report.figures.growth import growth
 from comity.report.figures.learning import learning
 from comity.report.figures.mixing import mixing
+from comity.report.figures.reaches import reaches
+from comity.report.figures.reproduced import reproduced
 from comity.report.figures.rewards import rewards
+from comity.report.figures.spans import response, spans
 from comity.report.figures.style import save
 from comity.report.figures.weights import weights
 from comity.report.growth import growth_of, growths_of
@@ -31,6 +34,8 @@ def draw_run(run: Run) -> Pictures:
     """All pictures of a finished run, by name; those with nothing to show are left out."""
     figures = {
         "front": front(run),
+        "spans": spans(run),
+        "response": response(run),
         "rewards": rewards(run),
         "mixing": mixing(run),
         "clusters": clusters(run),
@@ -44,6 +49,7 @@ def draw_comparison(
     """All pictures of a comparison, by name."""
     figures = {
         "bars": bars(comparison),
+        "reaches": reaches(comparison, runs),
         "fronts": fronts(comparison, runs),
         "learning": learning(comparison, runs),
     }
@@ -65,6 +71,11 @@ def draw_searches(comparison: SearchComparison) -> Pictures:
     return _save_all(comparison.path, {"growth": growth(growths_of(comparison))})
 
 
+def draw_reproduction(path: Path, results: Mapping[str, Any]) -> Pictures:
+    """The picture of a printed table beside ours, named after the table."""
+    return _save_all(path, {results["table"]: reproduced(results)})
+
+
 def _save_all(path: Path, figures: Mapping[str, Figure | None]) -> Pictures:
     pictures = {}
     for name, figure in figures.items():
@@ -79,6 +90,7 @@ __all__ = [
     "bars",
     "clusters",
     "draw_comparison",
+    "draw_reproduction",
     "draw_run",
     "draw_search",
     "draw_searches",
@@ -88,6 +100,10 @@ __all__ = [
     "growth",
     "learning",
     "mixing",
+    "reaches",
+    "reproduced",
+    "response",
     "rewards",
+    "spans",
     "weights",
 ]

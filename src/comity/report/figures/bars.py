@@ -14,7 +14,7 @@ from matplotlib.patches import Patch
 
 from comity.report.curves import Floats
 from comity.report.figures.style import GREY, PALETTE, canvas, plain_numbers, styled
-from comity.report.measures import Measure, compared, folded, number, with_pooled
+from comity.report.measures import Measure, compared, folded, number, shown_names, with_pooled
 
 Rows = Sequence[Mapping[str, Any]]
 _COLUMNS = 3
@@ -85,7 +85,8 @@ def _panel(
         plain_numbers(axes.xaxis)
     else:
         axes.locator_params(axis="x", nbins=4)
-    axes.set_yticks(range(len(algorithms)), [folded(name) for name in algorithms])
+    names = shown_names(comparison["rows"])
+    axes.set_yticks(range(len(algorithms)), [folded(names[name]) for name in algorithms])
     axes.set_ylim(len(algorithms) - 0.45, -0.55)
     axes.tick_params(axis="y", length=0)
     axes.grid(True, axis="x")

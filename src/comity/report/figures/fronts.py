@@ -18,7 +18,7 @@ from comity.report.figures.learning import Runs
 from comity.report.figures.marks import draw_marks, mark_handles, marks_of, view
 from comity.report.figures.pairs import attained, frame, off_axes
 from comity.report.figures.style import GREY, canvas, legend_columns, series, styled, title_of
-from comity.report.measures import has_data
+from comity.report.measures import has_data, shown_names
 from comity.runs import Run
 
 
@@ -57,7 +57,8 @@ def fronts(comparison: Mapping[str, Any], runs: Runs) -> Figure | None:
         axes.text(0.02, 0.02, note, transform=axes.transAxes, fontsize=6, color=GREY)
         axes.set(xlabel=titles[pair[0]], ylabel=titles[pair[1]], title=kind)
         axes.grid(True)
-    handles = [Line2D([], [], label=name, **look) for name, look in looks.items()]
+    names = shown_names(comparison["rows"])
+    handles = [Line2D([], [], label=names[name], **look) for name, look in looks.items()]
     handles += mark_handles(marks)
     columns = legend_columns(figure, [str(handle.get_label()) for handle in handles])
     figure.legend(handles=handles, loc="outside upper center", ncols=max(2, columns))

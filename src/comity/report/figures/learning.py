@@ -19,6 +19,7 @@ from comity.report.figures.style import (
     styled,
     thousands,
 )
+from comity.report.measures import shown_names
 from comity.report.words import words_of
 from comity.runs import Run
 
@@ -42,11 +43,14 @@ def learning(comparison: Mapping[str, Any], runs: Runs) -> Figure | None:
         return None
     regret = has_regret(runs)
     kinds = list(dict.fromkeys(kind for _, kind in lessons))
-    algorithms = list(dict.fromkeys(row["algorithm"] for row in comparison["rows"]))
+    names = shown_names(comparison["rows"])
     figure = canvas(max(4.0, 2.45 * len(kinds)), 2.9)
     panels = figure.subplots(1, len(kinds), squeeze=False, sharey=True)[0]
     for axes, kind in zip(panels, kinds, strict=True):
-        _panel(axes, {a: lessons[a, kind] for a in algorithms if (a, kind) in lessons}, algorithms)
+        own = {
+            shown: lessons[name, kind] for name, shown in names.items() if (name, kind) in lessons
+        }
+        _panel(axes, own, list(names.values()))
         axes.set_title(kind)
     if regret:
         log_scale(panels[0], np.concatenate([lesson.mean for lesson in lessons.values()]))

@@ -1,10 +1,9 @@
-"""The command line. Heavy imports happen inside the commands, so that help is instant."""
+"""Commands that train: run, search, compare, resume, reproduce."""
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
-from typing import Annotated, Any, Literal, NoReturn
+from typing import Annotated, Any
 
 import typer
 
@@ -36,21 +35,8 @@ from comity.terminal import (
     show_search,
     show_searches,
 )
-from comity.version import __version__
-
-_USAGE_ERROR: Any = typer.BadParameter.__base__  # what a wrong option or argument raises
-
-app = typer.Typer(
-    name="comity",
-    help="Federated learning among participants who want different things.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-)
 
 
-@app.command()
 def run(
     problem: Annotated[
         str | None, typer.Argument(help="What to learn; see: list problems.")
@@ -92,7 +78,6 @@ def run(
     show_run(made, as_json)
 
 
-@app.command()
 def search(
     problem: Annotated[
         str | None, typer.Argument(help="What to learn; see: list problems.")
@@ -182,7 +167,6 @@ def search(
     show_search(found, as_json)
 
 
-@app.command()
 def compare(
     algorithms: Annotated[
         str,
@@ -239,7 +223,6 @@ def compare(
     show_comparison(made, as_json)
 
 
-@app.command()
 def resume(
     path: Annotated[Path, typer.Argument(help="A run, search or comparison that stopped.")],
     workers: Workers = None,
@@ -268,39 +251,6 @@ def resume(
             show_run(resume(path, workers=workers_of(workers, share), on_round=tell), as_json)
 
 
-@app.command()
-def report(
-    path: Annotated[Path, typer.Argument(help="A finished run, search or comparison.")],
-    as_json: Json = False,
-) -> None:
-    """Draw the pictures and the page of a run or search again, and print its tables."""
-    from comity.comparison import Comparison
-    from comity.opening import open
-    from comity.report import (
-        write_comparison_report,
-        write_report,
-        write_search_report,
-        write_searches_report,
-    )
-    from comity.runs import Run
-    from comity.searches import Search
-
-    found = open(path)
-    if isinstance(found, Run):
-        write_report(found)
-        show_run(found, as_json)
-    elif isinstance(found, Comparison):
-        write_comparison_report(found.path, found.results, found.runs)
-        show_comparison(found, as_json)
-    elif isinstance(found, Search):
-        write_search_report(found)
-        show_search(found, as_json)
-    else:
-        write_searches_report(found)
-        show_searches(found, as_json)
-
-
-@app.command()
 def reproduce(
     table: Annotated[
         str,
@@ -357,51 +307,3 @@ def reproduce(
         return
     shown = search_reproduction_table if table in searches.TABLES else reproduction_table
     print_tables(shown(made.results), footer=f"Runs: {made.path}")
-
-
-@app.command("list")
-def list_(
-    what: Annotated[
-        Literal["problems", "algorithms", "preferences", "generators"], typer.Argument()
-    ],
-    as_json: Json = False,
-) -> None:
-    """List problems, algorithms, preference distributions, or generators of searches."""
-    from comity.catalogue import catalogue, catalogue_table
-
-    entries = catalogue(what)
-    if as_json:
-        print_json({what: entries})
-    else:
-        print_tables(catalogue_table(what, entries))
-
-
-@app.callback(invoke_without_command=True)
-def root(
-    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
-) -> None:
-    if version:
-        print(__version__)
-        raise typer.Exit
-
-
-def main() -> NoReturn:
-    """Entry point: a user's mistake is one line and exit code 2, Ctrl-C is 130."""
-    try:
-        code = app(standalone_mode=False)
-    except UserError as error:
-        _fail(str(error))
-    except _USAGE_ERROR as error:
-        _fail(error.format_message())
-    except (KeyboardInterrupt, typer.Abort):
-        sys.exit(130)
-    sys.exit(code if isinstance(code, int) else 0)  # newer typers return 130 after Ctrl-C
-
-
-def _fail(message: str) -> NoReturn:
-    print(f"comity: {message}", file=sys.stderr)
-    sys.exit(2)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,0 +1,72 @@
+"""Commands that use the models of a finished run: predict, export."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from comity.errors import UserError
+from comity.options import Json, preference_of
+from comity.terminal import print_json
+
+if TYPE_CHECKING:
+    from comity.runs import Run
+
+RunPath = Annotated[Path, typer.Argument(metavar="RUN", help="A finished run.")]
+Client = Annotated[int, typer.Option(help="Whose model; the first client is 0.")]
+Preference = Annotated[
+    str | None,
+    typer.Option(help="One weight an objective, 0.7,0.3; unless given, the client's own."),
+]
+
+
+def predict(
+    path: RunPath,
+    data: Annotated[Path, typer.Argument(help="A CSV file (also .gz) with the rows to answer.")],
+    client: Client,
+    preference: Preference = None,
+    out: Annotated[Path | None, typer.Option(help="CSV file to write; must not exist yet.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Answer the rows of a CSV file with a client's model: probability of yes, and 1 or 0."""
+    from comity.serving import as_csv, predict, preference_at, write_new
+
+    run, asked = _run_at(path), preference_of(preference)
+    answers = predict(run, data, client, asked)
+    if out is not None:
+        write_new(out, as_csv(answers))
+    if as_json:
+        used = preference_at(run, client, asked)
+        rows = [answer._asdict() for answer in answers]
+        print_json({"run": str(path), "client": client, "preference": used, "answers": rows})
+    elif out is not None:
+        print(f"{len(answers)} answers: {out}")
+    else:
+        print(as_csv(answers), end="")
+
+
+def export(
+    path: RunPath,
+    target: Annotated[Path, typer.Argument(help="model.safetensors or model.onnx.")],
+    client: Client,
+    preference: Preference = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
+) -> None:
+    """Write a client's model to one file that can be used without Comity."""
+    from comity.serving import export
+
+    export(_run_at(path), target, client, preference_of(preference), force=force)
+    print(f"Model: {target}")
+
+
+def _run_at(path: Path) -> Run:
+    """The run in a directory; searches and comparisons have no clients with models."""
+    from comity.opening import open
+    from comity.runs import Run
+
+    found = open(path)
+    if not isinstance(found, Run):
+        raise UserError(f"{path} is not a single run; name a run directory.")
+    return found

@@ -1,0 +1,211 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+
+from comity.algorithms import make
+from comity.algorithms.fairbatch import (
+    Cells,
+    cross_entropy,
+    rebalanced,
+    sample_weights,
+    says_yes,
+)
+from comity.learners import Task
+from comity.local import View
+from comity.problems.samples import batch_of
+from tests.tiny import ANSWERS, PEOPLE, batches_of, fleet_of
+
+COUNTS = torch.tensor([[400.0, 100.0], [200.0, 300.0]])
+"""m_yz: 400 noes and 200 yeses in the first group, 100 and 300 in the second."""
+START = torch.tensor([[2 / 3, 1 / 4], [1 / 3, 3 / 4]])
+
+
+def moved(losses, balance=START, counts=COUNTS, passes=1, alpha=0.1):
+    given = torch.tensor(losses), torch.as_tensor(counts), torch.tensor(float(passes))
+    return rebalanced(torch.as_tensor(balance), *given, alpha)
+
+
+# -- cells ---------------------------------------------------------------------------------
+
+
+def test_cells_count_and_sum_by_label_and_group_without_padding():
+    batch = {
+        "label": torch.tensor([0.0, 1, 1, 0, 1]),
+        "group:gender": torch.tensor([0, 0, 1, 1, 1]),
+        "weight": torch.tensor([1.0, 1, 1, 1, 0]),
+    }
+    cells = Cells(PEOPLE)
+    assert cells.counts(batch).tolist() == [[1, 1], [1, 1]]
+    values = torch.tensor([1.0, 2, 4, 8, 16])
+    assert cells.sums(values, batch).tolist() == [[1, 8], [2, 4]]
+    assert cells.members(batch).sum(dim=0).tolist() == [2, 2]
+    table = torch.tensor([[10.0, 20], [30, 40]])
+    assert cells.pick(table, batch).tolist() == [10, 30, 40, 20, 40]
+
+
+def test_one_logit_or_two_mean_the_same():
+    one = torch.tensor([[0.7], [-0.2], [0.0]])
+    two = torch.cat([torch.zeros_like(one), one], dim=1)
+    label = torch.tensor([1.0, 1.0, 0.0])
+    wanted = [np.log1p(np.exp(-0.7)), np.log1p(np.exp(0.2)), np.log(2)]
+    for outputs in (one, two, two + 5):
+        np.testing.assert_allclose(cross_entropy(outputs, label), wanted, rtol=1e-5)
+        assert says_yes(outputs).tolist() == [1, 0, 0]
+
+
+def test_weights_of_samples_by_hand():
+    """v = λ(y, z) / m_z; the weights of a group's samples sum to Σ_y λ m_yz / m_z."""
+    found = sample_weights(START, COUNTS)
+    wanted = [[2 / 3 / 600, 1 / 4 / 400], [1 / 3 / 600, 3 / 4 / 400]]
+    torch.testing.assert_close(found, torch.tensor(wanted))
+    empty = sample_weights(START, torch.tensor([[4.0, 0.0], [2.0, 0.0]]))
+    assert torch.isfinite(empty).all()
+
+
+# -- the step of λ -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("losses", "sign"),
+    [
+        ([[240.0, 30.0], [100.0, 180.0]], 1),  # u0 = .4 - .075 > u1 = .1667 - .45
+        ([[100.0, 180.0], [240.0, 30.0]], -1),
+        # normalised: u0 = .2 - .25 < u1 = .1 - .05, although 120 - 100 is no less than 60 - 20
+        ([[120.0, 100.0], [60.0, 20.0]], -1),
+    ],
+)
+def test_the_step_of_two_groups_follows_the_rule(losses, sign):
+    """u_y = l_y0/m_0 - l_y1/m_1; λ(0,0) falls and λ(0,1) rises by α where u_0 > u_1."""
+    m = COUNTS.sum(dim=0)
+    apart = [row[0] / m[0] - row[1] / m[1] for row in losses]
+    assert (apart[0] > apart[1]) == (sign > 0)
+    first = torch.tensor([2 / 3 - sign * 0.1, 1 / 4 + sign * 0.1])
+    torch.testing.assert_close(moved(losses), torch.stack([first, 1 - first]))
+
+
+@pytest.mark.parametrize("passes", [1, 2, 5])
+def test_steps_become_shorter_pass_by_pass(passes):
+    found = moved([[240.0, 30.0], [100.0, 180.0]], passes=passes)
+    torch.testing.assert_close(found[0, 1], torch.tensor(0.25 + 0.1 / passes))
+
+
+def test_weights_stay_between_zero_and_one():
+    found = moved([[240.0, 30.0], [100.0, 180.0]], alpha=0.9)
+    assert found.tolist() == [[0.0, 1.0], [1.0, 0.0]]
+
+
+def test_more_than_two_groups_move_by_how_far_they_are_apart():
+    """λ(0,z) += √α (g_0 - g_z), λ(0,0) -= the sum, g_z = (l_0z - l_1z) / m_z."""
+    counts = torch.tensor([[10.0, 30.0, 20.0], [10.0, 10.0, 20.0]])
+    losses = [[8.0, 8.0, 4.0], [2.0, 4.0, 6.0]]  # g = .3, .1, -.05
+    start = [[0.5, 0.75, 0.5], [0.5, 0.25, 0.5]]
+    found = moved(losses, torch.tensor(start), counts, passes=3, alpha=0.04)
+    first = torch.tensor([0.5 - 0.2 * (0.2 + 0.35), 0.75 + 0.2 * 0.2, 0.5 + 0.2 * 0.35])
+    torch.testing.assert_close(found, torch.stack([first, 1 - first]))
+
+
+def test_a_group_without_members_does_not_break_the_step():
+    found = moved([[3.0, 0.0], [1.0, 0.0]], START, torch.tensor([[4.0, 0.0], [4.0, 0.0]]))
+    torch.testing.assert_close(found[0], torch.tensor([2 / 3 - 0.1, 0.25 + 0.1]))
+
+
+# -- a client's training -------------------------------------------------------------------
+
+
+def by_hand(problem, fleet, client, steps, alpha, rate, batch_size, round=1):
+    """FairBatch of one client in plain PyTorch, from what the fleet holds."""
+    ((column, groups),) = problem.groups.items()
+    model = problem.model()
+    model.load_state_dict({n: fleet[f"model.{n}"][client].clone() for n in model.state_dict()})
+    rows = problem.shares()[client].train
+    data = batch_of(problem.columns(), rows)
+    label, group = data["label"].long(), data[column]
+    m = torch.zeros(2, groups)
+    for y, z in zip(label, group, strict=True):
+        m[y, z] += 1
+    balance = fleet["balance"][client].clone()
+    if not fleet["cells"][client].any():
+        balance = m / m.sum(0)
+    length = -(-len(rows) // batch_size)
+    optimiser = torch.optim.SGD(model.parameters(), rate)
+
+    def entropies(batch):
+        return cross_entropy(model(batch["inputs"]), batch["label"])
+
+    for step, batch in enumerate(batches_of(problem, client, steps, batch_size, 0, round)):
+        weights = (balance / m.sum(0))[batch["label"].long(), batch[column]]
+        loss = len(rows) * (weights * entropies(batch)).mean()
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+        if (step + 1) % length == 0:
+            losses = torch.zeros(2, groups)
+            losses.index_put_((label, group), entropies(data).detach(), accumulate=True)
+            passes = torch.tensor(float((step + 1) // length))
+            balance = rebalanced(balance, losses, m, passes, alpha)
+    total = (balance / m.sum(0))[label, group].sum()
+    return dict(model.named_parameters()), balance, m, total
+
+
+@pytest.mark.parametrize("problem", [PEOPLE, ANSWERS], ids=["two-groups", "three-groups"])
+def test_clients_train_like_plain_pytorch(problem):
+    """Two rounds of two passes: weights start at m_yz / m_z, move, and are carried on."""
+    learner, fleet, _, problem = fleet_of("lft-fedavg", problem, optimiser="sgd", batch_size=32)
+    alpha = 0.3
+    phases = make("lft-fedavg", {"alpha": alpha}).phases(problem)
+    length = -(-int(learner.sizes[0]) // 32)
+    assert (learner.sizes // 32 == learner.sizes[0] // 32).all()
+    for round in (1, 2):
+        before = fleet.clone()
+        goal = np.full(3, 2 * length * round)
+        learner.train(fleet, np.arange(3), Task(round, phases, before, goal))
+        for client in range(3):
+            rate = learner.settings.learning_rate
+            wanted, balance, counts, total = by_hand(
+                problem, before, client, 2 * length, alpha, rate, 32, round
+            )
+            torch.testing.assert_close(fleet["cells"][client], counts)
+            torch.testing.assert_close(fleet["balance"][client], balance, rtol=1e-4, atol=1e-5)
+            torch.testing.assert_close(fleet["total"][client], total, rtol=1e-4, atol=1e-5)
+            for name, tensor in wanted.items():
+                found = fleet[f"model.{name}"][client]
+                torch.testing.assert_close(found, tensor.detach(), rtol=1e-4, atol=1e-5)
+
+
+def test_the_first_weights_are_the_shares_of_labels_in_groups():
+    learner, fleet, _, problem = fleet_of("lft-fedavg")
+    phases = make("lft-fedavg", {"alpha": 0.0}).phases(problem)
+    learner.train(fleet, np.arange(3), Task(1, phases, fleet.clone(), np.full(3, 1)))
+    for client, share in enumerate(problem.shares()):
+        data = batch_of(problem.columns(), share.train)
+        for z in range(2):
+            inside = data["label"][data["group:gender"] == z]
+            yes = float(inside.mean())
+            np.testing.assert_allclose(fleet["balance"][client, :, z], [1 - yes, yes], rtol=1e-6)
+            assert fleet["cells"][client, :, z].sum() == len(inside)
+    assert fleet["cells"].sum() == learner.sizes.sum()
+
+
+def test_the_loss_is_the_weighted_sum_of_all_samples():
+    """Over all samples at once it is n times their weighted mean: Σ_i v_i CE_i."""
+    _, _, module, problem = fleet_of("lft-fedavg")
+    data = batch_of(problem.columns(), problem.shares()[0].train)
+    parameters = {n: p.detach() for n, p in module.named_parameters()}
+    view = View({}, forward=lambda p, x: module(x))
+    (phase,) = make("lft-fedavg", {}).phases(problem)
+    assert phase.before is not None
+    assert phase.loss is not None
+    parameters |= phase.before(parameters, data, view)
+    total = 0.0
+    for z in range(2):
+        own = data["group:gender"] == z
+        label = data["label"][own]
+        entropy = F.binary_cross_entropy_with_logits(
+            module(data["inputs"][own])[:, 0], label, reduction="none"
+        )
+        share = torch.where(label > 0, label.mean(), 1 - label.mean())
+        total = total + (share * entropy).sum() / len(label)
+    torch.testing.assert_close(phase.loss(parameters, data, view), total)
