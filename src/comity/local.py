@@ -40,6 +40,8 @@ class View:
     """``(parameters, inputs, …)``: what the client's module answers with these parameters."""
     losses: Callable[[Tensor, Batch], Tensor] = _nothing
     """``(outputs, batch)``: the problem's losses, in the learner's scale."""
+    objective: Callable[[Tensor, Batch], Tensor] = _nothing
+    """``(outputs, batch)``: the client's own objective, which its preference makes of them."""
 
 
 Loss = Callable[[Tree, Batch, View], Tensor]

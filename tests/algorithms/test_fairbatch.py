@@ -129,7 +129,7 @@ def by_hand(problem, fleet, client, steps, alpha, rate, batch_size, round=1):
     balance = fleet["balance"][client].clone()
     if not fleet["cells"][client].any():
         balance = m / m.sum(0)
-    length = -(-len(rows) // batch_size)
+    ends = {-(-k * len(rows) // batch_size): k for k in range(1, steps + 1)}
     optimiser = torch.optim.SGD(model.parameters(), rate)
 
     def entropies(batch):
@@ -141,10 +141,10 @@ def by_hand(problem, fleet, client, steps, alpha, rate, batch_size, round=1):
         optimiser.zero_grad()
         loss.backward()
         optimiser.step()
-        if (step + 1) % length == 0:
+        if step + 1 in ends:
             losses = torch.zeros(2, groups)
             losses.index_put_((label, group), entropies(data).detach(), accumulate=True)
-            passes = torch.tensor(float((step + 1) // length))
+            passes = torch.tensor(float(ends[step + 1]))
             balance = rebalanced(balance, losses, m, passes, alpha)
     total = (balance / m.sum(0))[label, group].sum()
     return dict(model.named_parameters()), balance, m, total

@@ -88,11 +88,11 @@ def test_members_predict_with_the_statistics_that_are_theirs():
     torch.testing.assert_close(probabilities(module(INPUTS)), wanted)
 
 
-def test_while_it_trains_it_answers_with_its_own():
+def test_alone_it_answers_with_its_own():
     module, _, sent = ensemble(1)
     arrived(module, sent, [1, 1, 1]).train()
-    torch.testing.assert_close(module(INPUTS), module.model(INPUTS))
-    module(INPUTS).sum().backward()
+    torch.testing.assert_close(module(INPUTS, True), module.model(INPUTS))
+    module(INPUTS, True).sum().backward()
     trained = {name for name, p in module.named_parameters() if p.requires_grad}
     assert trained == {f"model.{layer}.{part}" for layer in "02" for part in ("weight", "bias")}
 

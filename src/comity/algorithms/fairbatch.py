@@ -126,6 +126,10 @@ class FairBatch(Algorithm):
         assert isinstance(module, Balanced)
         return module.model
 
+    def _outputs(self, parameters: Tree, batch: Batch, view: View) -> Tensor:
+        """What the network says that a client trains."""
+        return view.forward(parameters, batch["inputs"])
+
     def phases(self, problem: Problem) -> list[Phase]:
         cells = Cells(problem)
 
@@ -143,12 +147,13 @@ class FairBatch(Algorithm):
         def loss(parameters: Tree, batch: Batch, view: View) -> Tensor:
             counts = parameters["cells"]
             weights = cells.pick(sample_weights(parameters["balance"], counts), batch)
-            entropy = cross_entropy(view.forward(parameters, batch["inputs"]), batch["label"])
+            outputs = self._outputs(parameters, batch, view)
+            entropy = cross_entropy(outputs, batch["label"])
             # what the sum over all samples is in the mean, and so of the order of one
             return counts.sum() * (weights * entropy).mean()
 
         def after_pass(parameters: Tree, everything: Batch, view: View) -> Tree:
-            outputs = view.forward(parameters, everything["inputs"])
+            outputs = self._outputs(parameters, everything, view)
             losses = cells.sums(cross_entropy(outputs, everything["label"]), everything)
             counts, before = parameters["cells"], parameters["balance"]
             return kept(counts, rebalanced(before, losses, counts, view.passes, self.alpha))

@@ -14,6 +14,7 @@ from torch.func import functional_call, vmap
 from comity.algorithms.algorithm import algorithm
 from comity.algorithms.fairbatch import PRAFFL, Balanced, Cells, FairBatch
 from comity.fleet import Fleet, Tree
+from comity.local import Batch, View
 from comity.problems import DataProblem, Problem
 from comity.settings import setting
 
@@ -33,10 +34,10 @@ class Ensemble(Balanced):
         self.shares = nn.Parameter(torch.zeros(members), requires_grad=False)
         """How much each member counts; all zero before they have arrived."""
 
-    def forward(self, inputs: Tensor) -> Tensor:
-        """Its own outputs; once it predicts, the logits of the members' mean probabilities."""
+    def forward(self, inputs: Tensor, alone: bool = False) -> Tensor:
+        """The logits of the members' mean probabilities; its own before they have arrived."""
         own: Tensor = self.model(inputs)
-        if self.training:
+        if alone:
             return own
         members = {**dict(self.members.named_parameters()), **dict(self.members.named_buffers())}
         outputs = vmap(lambda one: functional_call(self.model, one, (inputs,)))(members)
@@ -70,6 +71,9 @@ class LFTEnsemble(FairBatch):
 
     def predictor(self, module: nn.Module, preference: NDArray[np.float64]) -> nn.Module:
         return module
+
+    def _outputs(self, parameters: Tree, batch: Batch, view: View) -> Tensor:
+        return view.forward(parameters, batch["inputs"], True)
 
     def gather(self, models: Fleet, sizes: NDArray[np.float64]) -> Tree:
         members = {k.replace("model.", "members.", 1): t for k, t in models.tensors.items()}

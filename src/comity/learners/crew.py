@@ -23,7 +23,7 @@ class Crew:
     brief: Tree
     scale: Tensor
     passes: Tensor
-    aims: Tensor = field(default_factory=lambda: torch.zeros(0))
+    aims: Tensor
     """What each model's losses are weighed by."""
     given: bool = False
     """The aims are plain weights, whatever the client's scalarisation."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -71,8 +72,8 @@ class Descent:
         if phase.weights is not None and weights is None:
             weigh = phase.weights
             weights = self._stacked.each(lambda r, b: weigh(View(r, b)), crew.received, crew.brief)
-        crew.aims = self._aims(owners) if weights is None else weights
-        crew.given = weights is not None
+        if weights is not None:
+            crew.aims, crew.given = weights, True
         names = [n for n in self._stacked.trained if any(fnmatchcase(n, p) for p in phase.train)]
         crew.first = {name: torch.zeros_like(crew.tensors[name]) for name in names}
         crew.second = {name: torch.zeros_like(crew.tensors[name]) for name in names}
@@ -82,10 +83,9 @@ class Descent:
             crew.stored = _stored(gradients, names, places, crew.aims)
         whole = phase.before or phase.after_pass or phase.after
         everything = self._everything(owners) if whole else {}
-        self._stacked.module.train()
         if phase.before is not None:
             crew.change(self._changed(phase.before, crew, everything))
-        for begin, lengths in self._stretches(phase, owners, steps):
+        for begin, lengths, through in self._stretches(phase, owners, steps):
             done = 0
             for upto in sorted(set(lengths[lengths > 0].tolist())):
                 busy = np.flatnonzero(lengths >= upto)
@@ -94,24 +94,28 @@ class Descent:
                 crew.take_back(busy, part)
                 done = upto
             if phase.after_pass is not None:
-                crew.passes = crew.passes + torch.from_numpy(lengths > 0)
-                changed = self._changed(phase.after_pass, crew, everything)
-                crew.change(changed, torch.from_numpy(lengths > 0))
+                crew.passes = crew.passes + through
+                crew.change(self._changed(phase.after_pass, crew, everything), through)
         if phase.after is not None:
             crew.change(self._changed(phase.after, crew, everything))
 
-    def _stretches(self, phase: Phase, owners: Rows, steps: Rows) -> Iterator[tuple[Rows, Rows]]:
-        """Where each client begins, and how far it goes, until all meet again.
+    def _stretches(
+        self, phase: Phase, owners: Rows, steps: Rows
+    ) -> Iterator[tuple[Rows, Rows, Tensor]]:
+        """Where each client begins, how far it goes until all meet, and who is through its data.
 
         All go through their data side by side where something happens after each pass.
         """
         if phase.after_pass is None:
-            yield np.zeros_like(steps), steps
+            yield np.zeros_like(steps), steps, torch.zeros(len(steps), dtype=torch.bool)
             return
-        length = self._holdings.passes[owners]
-        for number in range(int((-(-steps // length)).max())):
-            begin = np.minimum(number * length, steps)
-            yield begin, np.minimum(length, steps - begin)
+        sizes, batch = self._holdings.sizes[owners], self._holdings.batch_sizes[owners]
+        begin = np.zeros_like(steps)
+        for number in range(1, int(np.ceil(steps * batch / sizes).max()) + 1):
+            through = np.ceil(number * sizes / batch).astype(np.int64)
+            end = np.minimum(through, steps)
+            yield begin, end - begin, torch.from_numpy(through <= steps)
+            begin = end
 
     def _steps(self, crew: Crew, phase: Phase, begin: Rows, count: int, round: int) -> None:
         """So many steps of all clients of a crew, each from the step where it is."""
@@ -120,6 +124,7 @@ class Descent:
         trained = [crew.tensors[name] for name in names]
         first, second = list(crew.first.values()), list(crew.second.values())
         adam = Adam(trained, first, second, s.weight_decay) if s.optimiser == "adam" else None
+        self._stacked.module.train()
         together = bool((begin == begin[0]).all())
         everybody = torch.arange(len(owners))
         for step in range(count):
@@ -160,9 +165,9 @@ class Descent:
             lose = phase.loss
 
             def of_one(tensors: Tree, batch: Batch, *seen: Any) -> Tensor:
-                return lose(tensors, batch, self._stacked.view(*seen))
+                return lose(tensors, batch, self._view(crew.given, *seen))
 
-            seen = (crew.received, crew.brief, drawn, crew.passes, crew.scale)
+            seen = (crew.received, crew.brief, drawn, crew.passes, crew.scale, crew.aims)
             each = self._stacked.each
             total = each(of_one, crew.tensors, batch, *seen, owners=crew.owners, draw=draw).sum()
         penalty = phase.penalty
@@ -194,10 +199,9 @@ class Descent:
         """One step as one program, written for one client and mapped: what is compiled."""
 
         def of_one(trained: Tree, tensors: Tree, batch: Batch, aim: Tensor, *seen: Any) -> Tensor:
-            parameters, view = {**tensors, **trained}, self._stacked.view(*seen)
+            parameters, view = {**tensors, **trained}, self._view(given, *seen, aim)
             if phase.loss is None:
-                losses = view.losses(view.forward(parameters, batch["inputs"]), batch)
-                total = self._scalarised(losses, aim, given)
+                total = view.objective(view.forward(parameters, batch["inputs"]), batch)
             else:
                 total = phase.loss(parameters, batch, view)
             if phase.penalty is not None:
@@ -231,9 +235,9 @@ class Descent:
         """What changes after a step beside what the optimiser did."""
 
         def of_one(tensors: Tree, grads: Tree, *seen: Any) -> Tree:
-            return correct(tensors, grads, self._stacked.view(*seen))
+            return correct(tensors, grads, self._view(crew.given, *seen))
 
-        seen = (crew.received, crew.brief, drawn, crew.passes, crew.scale)
+        seen = (crew.received, crew.brief, drawn, crew.passes, crew.scale, crew.aims)
         changed: Tree = self._stacked.each(of_one, crew.tensors, grads, *seen)
         return changed
 
@@ -255,10 +259,21 @@ class Descent:
         crew = self._crew(models, rows, received, {})
         return self._changed(update, crew, self._everything(rows))
 
+    def _view(self, given: bool, *seen: Any) -> View:
+        """What one client may look at; made inside a mapped hook."""
+        *shown, aim = seen
+        view = self._stacked.view(*shown)
+
+        def objective(outputs: Tensor, batch: Batch) -> Tensor:
+            return self._scalarised(view.losses(outputs, batch), aim, given)
+
+        return replace(view, objective=objective)
+
     def _crew(self, models: Fleet, owners: Rows, received: Tree, brief: Tree) -> Crew:
         tensors = {name: tensor.detach() for name, tensor in models.tensors.items()}
         passes = torch.zeros(len(owners))
-        return Crew(owners, tensors, received, brief, self._stacked.scale[owners], passes)
+        scale, aims = self._stacked.scale[owners], self._aims(owners)
+        return Crew(owners, tensors, received, brief, scale, passes, aims)
 
     def _views(self, task: Task, owners: Rows, places: Rows) -> tuple[Tree, Tree]:
         """What some clients received and were told; ``places`` are theirs in the round's order."""
@@ -275,10 +290,11 @@ class Descent:
         """What an update says of all training samples of each client of a crew."""
 
         def of_one(tensors: Tree, batch: Batch, *seen: Any) -> Tree:
-            return update(tensors, batch, self._stacked.view(*seen))
+            return update(tensors, batch, self._view(crew.given, *seen))
 
+        self._stacked.module.eval()
         nothing: Tree = {}
-        seen = (crew.received, crew.brief, nothing, crew.passes, crew.scale)
+        seen = (crew.received, crew.brief, nothing, crew.passes, crew.scale, crew.aims)
         changed: Tree = self._stacked.each(of_one, crew.tensors, everything, *seen)
         return changed
 

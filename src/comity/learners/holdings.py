@@ -45,8 +45,6 @@ class Holdings:
         self.sizes: NDArray[np.float64] = np.array([len(rows) for rows in self._train], dtype=float)
         self.batch_sizes: Rows = np.minimum(self.sizes, batch_size).astype(np.int64)
         """Who has less than a batch uses all there is."""
-        self.passes: Rows = -(-self.sizes // self.batch_sizes).astype(np.int64)
-        """How many steps go once through a client's samples."""
 
     def part(self, purpose: str, rows: Rows) -> tuple[Tensor, Tensor]:
         """The index of all samples of some clients for a purpose, and the weight of each."""
