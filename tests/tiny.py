@@ -163,7 +163,7 @@ def fleet_of(
     weights = np.random.default_rng(1).dirichlet(np.ones(objectives), 3)[list(clients)]
     conditional = algorithm.spanned(objectives, "validation") is not None
     values = {**problem.defaults, "normalise": False, "compile": "no", **settings}
-    setup = Setup(module, conditional, algorithm.centralised)
+    setup = Setup(module, conditional, pooled=algorithm.centralised)
     learner = Supervised(problem, SupervisedSettings(**values), clients, weights, 1, fleet, setup)
     return learner, fleet, module, problem
 

@@ -154,7 +154,7 @@ def configure(values: Mapping[str, Any]) -> Configuration:
         learner_values["local_epochs"] = given.get("local_epochs", 0)  # who counts steps means it
     settings = build(settings_class, learner_values, where=problem.learner)
     run_values = {key: value for key, value in values.items() if key in RUN_SETTINGS}
-    for key, value in {**problem.usual, **usual}.items():
+    for key, value in {**problem.usual, **algorithm_class.usual, **usual}.items():
         run_values.setdefault(key, value)
     if "rounds" not in run_values:
         run_values["rounds"] = max(1, round(settings.total_steps / settings.local_steps))
@@ -203,6 +203,11 @@ def _refuse_unfit(
             f"{name} balances the groups of one attribute of people; {problem.name} has "
             f"{len(groups) or 'no'} such attributes. Use it on a problem with one, e.g. "
             "adult-gender-dp: comity list problems."
+        )
+    if algorithm.needs_classes and not (isinstance(problem, DataProblem) and problem.classes):
+        raise UserError(
+            f"{name} needs labels that are classes, with one output of the network for each; "
+            f"{problem.name} has none. Use it on a problem such as cifar10-small or praffl-adult."
         )
     whole = values.get("participation", 1.0) == 1.0
     if algorithm.centralised and not whole:

@@ -34,6 +34,10 @@ class View:
     """What the server answered to the survey of this round."""
     drawn: Tree = field(default_factory=dict)
     """The random numbers of this step, as `Phase.draw` gave them."""
+    rate: float = 0.0
+    """The learner's step size."""
+    rounds: int = 1
+    """How many rounds the federation has in all."""
     passes: Tensor = field(default_factory=lambda: torch.zeros(()))
     """How often it has gone through its data in this phase."""
     forward: Callable[..., Tensor] = _nothing
@@ -68,8 +72,11 @@ class Phase:
     """Which tensors are trained, as patterns of their names; the others stand still."""
     share: float = 1.0
     """How many of the round's steps this phase takes; phases may come to more than all of them."""
-    draw: Callable[[np.random.Generator, int], Mapping[str, NDArray[np.float64]]] | None = None
-    """All random numbers that the loss uses in so many steps, one row a step."""
+    draw: Callable[[np.random.Generator, int, int], Mapping[str, NDArray[np.float64]]] | None = None
+    """All random numbers that the loss uses in so many steps on batches of so many samples.
+
+    One row a step.
+    """
     before: Update | None = None
     """What the client sets before the first step."""
     after_pass: Update | None = None
@@ -78,6 +85,8 @@ class Phase:
     """What the client sets after the last step."""
     after_step: Callable[[Tree, Tree, View], Tree] | None = None
     """(parameters, gradients of the trained ones): what changes beside the optimiser's step."""
+    rate: float | None = None
+    """Its step size, if not the learner's; 0: `after_step` alone changes anything."""
     steps: int | None = None
     """So many steps at most, whatever its share of the round's."""
 
@@ -90,5 +99,7 @@ class Setup:
     """Holds everything that a client keeps; its forward is the prediction."""
     conditional: bool = False
     """Its forward takes a preference, or several, after the inputs."""
+    rounds: int = 1
+    """How many there are in all."""
     pooled: bool = False
     """The first client trains on the data of all; nobody else trains."""

@@ -145,7 +145,12 @@ class Site:
         settings = settings_class(**configuration.learner_settings)
         count, objectives = self._preferences.shape
         conditional = self._algorithm.spanned(objectives, "validation") is not None
-        setup = Setup(configuration.get_module(), conditional, self._algorithm.centralised)
+        setup = Setup(
+            configuration.get_module(),
+            conditional,
+            configuration.rounds,
+            pooled=self._algorithm.centralised,
+        )
         self._learner: Learner = learner_class(
             problem, settings, clients, self._preferences, configuration.seed, self._models, setup
         )
@@ -292,7 +297,8 @@ class Site:
         self._validation_steps[rows] += steps
         if self._together:
             if sent != self._algorithm.keeps_trained:
-                self._told_worth[rows] = self._reach(rows, value)
+                sound = self._models.select(rows).finite()  # one that is not may still score
+                self._told_worth[rows] = np.where(sound, self._reach(rows, value), np.nan)
             return value
         worth = self._worth(rows, value)
         better = (worth > self._kept_worth[rows]) & self._models.select(rows).finite()

@@ -524,7 +524,7 @@ def test_a_loss_of_ones_own_replaces_the_scalarisation():
 def test_random_numbers_are_the_clients_own_whatever_stack_it_is_in():
     """Also where others in the stack take more steps, and so draw more."""
 
-    def draw(generator, steps):
+    def draw(generator, steps, samples):
         return {"noise": generator.normal(size=(steps, 4))}
 
     def loss(parameters, batch, view):
@@ -658,7 +658,7 @@ def test_losses_of_ones_own_work_where_networks_cannot_be_mapped(network):
         outputs = view.forward(parameters, batch["inputs"])
         return view.losses(outputs, batch)[0] + view.drawn["noise"].sum() * outputs.mean()
 
-    def draw(generator, steps):
+    def draw(generator, steps, samples):
         return {"noise": generator.normal(size=(steps, 2))}
 
     phase = Phase(loss=loss, draw=draw)

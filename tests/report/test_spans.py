@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tests.tiny  # noqa: F401  (which makes its problems known)
 from histories import entry, rewrite
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -15,7 +16,6 @@ from pages import Page
 from printing import printed, rows_of
 
 import comity
-import tests.tiny  # noqa: F401  (which makes its problems known)
 from comity.comparison import Comparison, tabulate
 from comity.report import write_comparison_report, write_report
 from comity.report.curves import kept_round
@@ -25,7 +25,7 @@ from comity.runs import Run, Spans
 
 ASKED = np.array([[0.0, 1.0], [0.5, 0.5], [1.0, 0.0]])
 ONE = [[0.6, 1.0], [0.7, 0.9], [0.8, 0.7]]
-TWO = [[0.5, 0.9], [0.6, 0.8], [0.4, 0.8]]  # asked for accuracy alone, it gets worse
+TWO = [[0.5, 0.9], [0.6, 0.8], [0.55, 0.8]]  # asked for accuracy alone, it gets worse
 OWN = [[0.5, 0.5], [0.0, 1.0]]
 
 Make = Callable[..., Run]
@@ -46,20 +46,17 @@ def spanning(made: Make) -> Make:
 
     def make(name: str = "spanning", vectors: Any = (ONE, TWO), **settings: Any) -> Run:
         reached = np.array(vectors)
-        kept = [reached[0, 1], reached[1, 0]]
-        lines = [entry(n, kept, validation_steps=[0, 0]) for n in (1, 2, 3)]
+        kept = [reached[0, 1], reached[1, 0], *reached[2:, 1]]
+        lines = [entry(n, kept, validation_steps=[0] * len(kept)) for n in (1, 2, 3)]
         values = {"problem": "tiny-people", "preferences": OWN, "algorithm": "praffl"}
         run = made(kept, lines, name=name, **{**values, **settings})
-        run.save_spans(Spans(ASKED[:, : reached.shape[2]], reached))
+        run.save_spans(Spans(ASKED, reached))
 
         def tell(results: dict[str, Any]) -> None:
-            # from (0, 0): stairs under (.6, 1), (.7, .9), (.8, .7), and under (.5, .9), (.6, .8)
-            results["spanned"] = {
-                "preferences": 3,
-                "hypervolume": 0.645,
-                "per_client": [0.76, 0.53],
-            }
-            results["metrics"]["own_hypervolume"] = 0.645
+            # below the stairs of (.6, 1), (.7, .9), (.8, .7), and of (.5, .9), (.6, .8)
+            areas = [0.76, 0.53, *[0.76] * (len(reached) - 2)]
+            results["spanned"] = {"hypervolume": np.mean(areas), "per_client": areas}
+            results["metrics"]["own_hypervolume"] = np.mean(areas)
 
         return rewrite(run, tell)
 
@@ -103,7 +100,7 @@ def test_every_client_has_its_points_their_rim_and_its_own_preference(spanning: 
         (dots,) = marked(axes, f"client-{client}")
         np.testing.assert_allclose(dots.get_offsets(), sorted(points))
     rims = [line for line in axes.lines if line.get_drawstyle() == "steps-pre"]
-    np.testing.assert_allclose(rims[1].get_xdata()[1:], [0.5, 0.6, 0.6])  # (.4, .8) is no front
+    np.testing.assert_allclose(rims[1].get_xdata()[1:], [0.5, 0.6, 0.6])  # (.55, .8) is no front
     stars = [np.ravel(star.get_data()) for star in marked(axes, "own")]
     np.testing.assert_allclose(stars, [ONE[1], TWO[0]])
     assert len(marked(axes, "trivial")) == 1
@@ -128,7 +125,7 @@ def test_outcomes_are_drawn_over_the_importance_of_the_first_objective(spanning:
 
 
 def test_what_is_undefined_is_left_out(spanning: Make) -> None:
-    run = spanning(vectors=(ONE, [[0.5, np.nan], [0.6, 0.8], [0.4, np.nan]]))
+    run = spanning(vectors=(ONE, [[0.5, np.nan], [0.6, 0.8], [0.55, np.nan]]))
     figure, outcome = spans(run), response(run)
     assert figure is not None
     assert outcome is not None
@@ -138,11 +135,19 @@ def test_what_is_undefined_is_left_out(spanning: Make) -> None:
     np.testing.assert_allclose(mean.get_ydata(), [1.0, 0.85, 0.7])
 
 
-def test_a_crowd_of_clients_has_no_names(real: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("comity.report.figures.spans._NAMED", 2)
-    for figure in (spans(real), response(real)):
+def test_what_is_far_away_stands_at_the_rim(spanning: Make) -> None:
+    figure = spans(spanning(vectors=(ONE, [[0.1, 0.9], [0.6, 0.8], [0.1, 0.8]])))
+    assert figure is not None
+    (axes,) = figure.axes
+    assert axes.get_xlim()[0] > 0.3
+    assert axes.texts[0].get_text() == "2 points off the axes, drawn at the rim"
+
+
+def test_a_crowd_of_clients_has_no_names(spanning: Make) -> None:
+    run = spanning(vectors=[ONE] * 11, preferences=[OWN[0]] * 11)
+    for figure in (spans(run), response(run)):
         assert figure is not None
-        assert "each of 3 clients" in legend(figure)
+        assert "each of 11 clients" in legend(figure)
         assert not [name for name in legend(figure) if name.startswith("client 0")]
 
 

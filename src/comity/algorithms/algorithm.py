@@ -91,11 +91,15 @@ class Algorithm(Settings):
     """After the last round everybody gets what `gather` makes of everybody's model."""
     needs_groups: ClassVar[bool] = False
     """It reads labels and one group of people for each sample."""
+    needs_classes: ClassVar[bool] = False
+    """It reads labels that are classes, with one output of the network for each."""
+    usual: ClassVar[Mapping[str, Any]] = {}
+    """Run-level settings under it unless somebody says otherwise."""
 
     @classmethod
     def needs_losses(cls) -> bool:
         """It reads the objectives as differentiable losses, which environments do not have."""
-        local = cls.build is not Algorithm.build or cls.needs_groups
+        local = cls.build is not Algorithm.build or cls.needs_groups or cls.needs_classes
         return local or cls.apart or "gradients" in cls.surveys or "losses" in cls.surveys
 
     def build(self, model: nn.Module, problem: Problem) -> nn.Module:

@@ -39,7 +39,8 @@ class FedProx(FedAvg):
 
     def phases(self, problem: Problem) -> list[Phase]:
         def pull(tensors: Tree, view: View) -> Tensor:
-            squares = [(tensors[k] - view.received[k]).square().sum() for k in tensors]
+            common = tensors.keys() & view.received.keys()
+            squares = [(tensors[k] - view.received[k]).square().sum() for k in sorted(common)]
             return self.mu / 2 * torch.stack(squares).sum()
 
         return [Phase(penalty=pull)]

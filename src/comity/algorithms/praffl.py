@@ -166,7 +166,9 @@ class PraFFL(Algorithm):
             even = torch.full((count,), 1.0 / count)
             return view.losses(view.forward(parameters, batch["inputs"], even), batch)[0]
 
-        def drawn(generator: np.random.Generator, steps: int) -> dict[str, NDArray[np.float64]]:
+        def drawn(
+            generator: np.random.Generator, steps: int, samples: int
+        ) -> dict[str, NDArray[np.float64]]:
             return {"importance": generator.dirichlet(np.ones(count), (steps, self.sampled))}
 
         def tchebycheff(parameters: Tree, batch: Batch, view: View) -> Tensor:

@@ -254,7 +254,9 @@ def resume(
 def reproduce(
     table: Annotated[
         str,
-        typer.Argument(help="thesis-3.2, -3.3, -4.1, -4.3 to -4.6, -5.2 to -5.5, -A.17 or -A.20."),
+        typer.Argument(
+            help="thesis-3.2, -3.3, -4.1, -4.3 to -4.6, -5.2 to -5.5, -A.17, -A.20; praffl-2, -3, -7."
+        ),
     ],
     only: Annotated[
         str | None, typer.Option(help="The problem to run; unless given, the table's first.")

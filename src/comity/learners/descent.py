@@ -124,6 +124,7 @@ class Descent:
         trained = [crew.tensors[name] for name in names]
         first, second = list(crew.first.values()), list(crew.second.values())
         adam = Adam(trained, first, second, s.weight_decay) if s.optimiser == "adam" else None
+        rate = s.learning_rate if phase.rate is None else phase.rate
         self._stacked.module.train()
         together = bool((begin == begin[0]).all())
         everybody = torch.arange(len(owners))
@@ -147,9 +148,9 @@ class Descent:
                 for leaf in leaves:
                     leaf.requires_grad_(False)
             if adam is not None:
-                adam.step(grads, at.float(), s.learning_rate)
+                adam.step(grads, at.float(), rate)
             else:
-                sgd_step(trained, grads, first, s.learning_rate, s.momentum, s.weight_decay)
+                sgd_step(trained, grads, first, rate, s.momentum, s.weight_decay)
             if phase.after_step is not None:
                 given = dict(zip(names, grads, strict=True))
                 crew.change(self._corrected(phase.after_step, crew, given, drawn))
@@ -173,9 +174,8 @@ class Descent:
         penalty = phase.penalty
         if penalty is None:
             return total
-        mine = {name: crew.tensors[name] for name in self._stacked.trained}
         pulls: Tensor = vmap(lambda t, r, b: penalty(t, View(r, b)))(
-            mine, crew.received, crew.brief
+            crew.tensors, crew.received, crew.brief
         )
         return total + pulls.sum()
 
@@ -212,9 +212,8 @@ class Descent:
         seen = (received, brief, drawn, passes, scale)
         grads = vmap(grad(of_one))(trained, tensors, batch, aims, *seen)
         s, ordered = self.settings, [grads[name] for name in names]
-        adam_step(
-            list(trained.values()), ordered, first, second, count, s.learning_rate, s.weight_decay
-        )
+        rate = s.learning_rate if phase.rate is None else phase.rate
+        adam_step(list(trained.values()), ordered, first, second, count, rate, s.weight_decay)
 
     def _aims(self, owners: Rows) -> Tensor:
         """What each model's losses are weighed by: importance, or the direction it stands for."""
@@ -248,7 +247,7 @@ class Descent:
         most, drawn = int(steps.max()), []
         for owner, count in zip(owners.tolist(), steps.tolist(), strict=True):
             generator = stream(self._seed, purpose, round, self._clients[owner])
-            values = phase.draw(generator, count)
+            values = phase.draw(generator, count, int(self._holdings.batch_sizes[owner]))
             drawn.append({name: np.resize(v, (most, *v.shape[1:])) for name, v in values.items()})
         return {n: torch.from_numpy(np.stack([d[n] for d in drawn])).float() for n in drawn[0]}
 
@@ -267,7 +266,7 @@ class Descent:
         def objective(outputs: Tensor, batch: Batch) -> Tensor:
             return self._scalarised(view.losses(outputs, batch), aim, given)
 
-        return replace(view, objective=objective)
+        return replace(view, rate=self.settings.learning_rate, objective=objective)
 
     def _crew(self, models: Fleet, owners: Rows, received: Tree, brief: Tree) -> Crew:
         tensors = {name: tensor.detach() for name, tensor in models.tensors.items()}

@@ -44,7 +44,7 @@ class Stacked:
         """What each loss of each client is divided by."""
         self.mapped = True
         self._problem, self._clients, self._seed = problem, clients, seed
-        self._conditional = setup.conditional
+        self._conditional, self._rounds = setup.conditional, setup.rounds
         self._forward = forward(self.module)
 
     def settle(self, fleet: Fleet) -> str | None:
@@ -80,6 +80,17 @@ class Stacked:
         index, weight = self.holdings.part("train", rows)
         batch = self.holdings.gather(index, weight, inputs=False)
         losses: Tensor = vmap(self._problem.losses)(self._answers(tensors, index, rows), batch)
+        return losses
+
+    def initial_losses(self, tensors: Tree) -> Tensor:
+        """What all clients lose before they train, for the scale of their losses.
+
+        At the even preference: what is divided by it must not tell of anybody's.
+        """
+        own, self.preferences = self.preferences, torch.full_like(self.preferences, 1.0)
+        self.preferences /= own.shape[1]
+        losses = self.whole_losses(tensors, np.arange(len(self._clients)))
+        self.preferences = own
         return losses
 
     @torch.no_grad()
@@ -141,7 +152,15 @@ class Stacked:
         def losses(outputs: Tensor, batch: Batch) -> Tensor:
             return self._problem.losses(outputs, batch) / scale
 
-        return View(received, brief, drawn, passes, self._of_one, losses)
+        return View(
+            received,
+            brief,
+            drawn,
+            rounds=self._rounds,
+            passes=passes,
+            forward=self._of_one,
+            losses=losses,
+        )
 
     def _of_one(self, parameters: Tree, *inputs: Tensor) -> Tensor:
         outputs: Tensor = functional_call(self.module, parameters, inputs)

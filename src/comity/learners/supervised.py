@@ -66,7 +66,7 @@ class Supervised:
         self._descent = Descent(self._stacked, settings, clients, seed)
         self._remarks += self._descent.remarks
         if settings.normalise:
-            first = self._stacked.whole_losses(fleet.tensors, np.arange(len(clients)))
+            first = self._stacked.initial_losses(fleet.tensors)
             self._stacked.scale = first.clamp(min=_LEAST_LOSS)
 
     @classmethod

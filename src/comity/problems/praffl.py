@@ -409,6 +409,7 @@ def praffl_problem(data: str, fair_loss: FairLoss = "printed") -> DataProblem:
         scores=Scores(column, source.groups),
         constant=commonest,
         prepare=Scaled(data),
+        classes=2,
         groups={column: source.groups},
         encode=Encoded(data),
         dealer=Dealer(data),

@@ -75,6 +75,8 @@ class DataProblem(Problem):
     """A reference point that only models of some use are above."""
     groups: Mapping[str, int] = field(default_factory=dict)
     """The columns that say which group a sample's person belongs to, and how many there are."""
+    classes: int | None = None
+    """How many classes there are, where ``label`` is one and the network has an output for each."""
     encode: Callable[[Columns], NDArray[np.float32]] | None = None
     """The inputs (before `prepare`) of new samples, from the columns of a file."""
     dealer: Callable[[Samples, Deal], list[Share]] | None = None
@@ -155,7 +157,8 @@ class DataProblem(Problem):
             if np.isfinite(column).any():  # what is undefined for everybody has no mean
                 values[name] = float(np.nanmean(column))
         values["own_hypervolume"] = float(reach(vectors[:, None], self.reference_point).mean())
-        values["dropped"] = 1.0 - float(counted.mean()) - undefined
+        defined = np.isfinite(vectors).all(axis=1)
+        values["dropped"] = float((defined & ~counted).mean())
         if undefined:
             values["undefined"] = undefined
         if self.strict_point is not None:

@@ -74,7 +74,7 @@ def _lines(axes: Axes, rows: Rows, across: str) -> list[Line2D]:
     x = sorted({row[across] for row in rows})
     axes.plot(x, [_mean([r["trivial"] for r in rows if r[across] == at]) for at in x], **_CONSTANT)
     if rows[0]["reference"] is not None:
-        axes.axhline(rows[0]["reference"], **_POSSIBLE)
+        axes.axhline(rows[0]["reference"], gid="possible", **_POSSIBLE)
     axes.set_xticks(x)
     axes.grid(True, axis="y")
     return handles
@@ -98,7 +98,7 @@ def _panels(rows: Rows, axis: str) -> Figure:
         )
         axes.axvline(_mean([row["trivial"] for row in own]), **_CONSTANT)
         if own[0]["reference"] is not None:
-            axes.axvline(own[0]["reference"], **_POSSIBLE)
+            axes.axvline(own[0]["reference"], gid="possible", **_POSSIBLE)
         axes.set_title(problem)
         axes.locator_params(axis="x", nbins=4)
         axes.grid(True)

@@ -13,7 +13,7 @@ from matplotlib.lines import Line2D
 from comity.fronts import front
 from comity.report.curves import Floats, objectives_of, preferences_of
 from comity.report.figures.marks import CONSTANT, draw_marks, mark_handles, marks_of, view
-from comity.report.figures.pairs import attained, frame, pairs
+from comity.report.figures.pairs import attained, frame, off_axes, pairs
 from comity.report.figures.style import (
     GREY,
     PALETTE,
@@ -59,6 +59,8 @@ def spans(run: Run) -> Figure | None:
         for client, points in enumerate(sets):
             _client(axes, client, points, pair, (low, high))
             _star(axes, client, *np.clip(own[client, pair], low, high))
+        note = off_axes(np.concatenate(sets)[:, pair], low, high)
+        axes.text(0.02, 0.02, note, transform=axes.transAxes, fontsize=6, color=GREY)
     handles = _names(run.results["spanned"]["per_client"])
     handles.append(Line2D([], [], color=GREY, label="at the client's own preference", **_STAR))
     handles += mark_handles(marks)
