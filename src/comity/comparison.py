@@ -25,7 +25,7 @@ from comity.configuration import (
     parse_setting,
     read_toml,
 )
-from comity.errors import UserError
+from comity.errors import UserError, unknown
 from comity.execution import check_workers, execute, free_path
 from comity.fronts import front, igd
 from comity.parallel import Job, OnRound, carry_out_all
@@ -147,17 +147,35 @@ def split_entries(text: str) -> list[str]:
     return [part.strip() for part in re.findall(r"[^,\[]+(?:\[[^\]]*\])?", text) if part.strip()]
 
 
+def with_wrapper(entries: Sequence[str], wrapper: str | None) -> list[str]:
+    """Entries, with the same under ConFREE, if asked, beside each that shares an update."""
+    if wrapper is None:
+        return list(entries)
+    if wrapper != "confree":
+        raise unknown("wrapper", wrapper, ("confree",))
+    found: list[str] = []
+    for entry in entries:
+        found.append(entry)
+        values = entry_values(entry)
+        if find(values["algorithm"]).guided and "wrapper" not in values:
+            name = values["algorithm"]
+            found.append(f"{name}+confree{entry.removeprefix(name)}")
+    return found
+
+
 def entry_values(entry: str) -> dict[str, Any]:
     """The settings that an entry of a comparison stands for."""
-    match = re.fullmatch(r"([\w-]+)(\+ft)?(?:\[(.*)\])?", entry)
+    match = re.fullmatch(r"([\w-]+)(\+confree)?(\+ft)?(?:\[(.*)\])?", entry)
     if match is None:
         raise UserError(
-            f"algorithms: '{entry}' is not NAME, NAME+ft or NAME[setting=value,…], "
+            f"algorithms: '{entry}' is not NAME, NAME+confree, NAME+ft or NAME[setting=value,…], "
             "e.g. fedpref[clustering=false]."
         )
-    name, fine_tuned, inside = match.groups()
+    name, wrapped, fine_tuned, inside = match.groups()
     find(name)
     values: dict[str, Any] = {"algorithm": name}
+    if wrapped:
+        values["wrapper"] = "confree"
     if fine_tuned:
         values["fine_tune"] = "replace-last"
     for part in (inside or "").split(","):
@@ -184,6 +202,8 @@ def _configurations(plan: Mapping[str, Any]) -> dict[tuple[str, str], list[Confi
     for entry, own in entries.items():
         # a table of another algorithm of this comparison is not for this one
         foreign = (tables & names) - {own["algorithm"]}
+        if "wrapper" not in {**plan["settings"], **own}:
+            foreign |= {"confree"}
         common = {k: v for k, v in plan["settings"].items() if k not in foreign}
         if not find(own["algorithm"]).communicates:
             common = {k: v for k, v in common.items() if k not in ("guard", "fine_tune")}

@@ -19,6 +19,7 @@ from torch import nn
 
 from comity import algorithms, problems
 from comity.algorithms import Algorithm
+from comity.algorithms.confree import ConFREE
 from comity.errors import UserError, unknown
 from comity.learners import LEARNERS
 from comity.preferences import preferences
@@ -37,6 +38,9 @@ class Configuration(Settings):
         ..., "what is learned: a name, module:attribute, or a table that describes your own data"
     )
     algorithm: str = setting("fedpref", "what is federated about it")
+    wrapper: Literal["none", "confree"] = setting(
+        "none", "confree: the server's step without what clients' updates do to each other"
+    )
     clients: int = setting(20, "how many participants", at_least=1)
     rounds: int = setting(1, "how often clients train and the server mixes", at_least=1)
     seed: int = setting(1, "where all random numbers come from", at_least=0)
@@ -70,6 +74,7 @@ class Configuration(Settings):
     threads: int = setting(1, "threads of one process; more may change bits", at_least=1)
     algorithm_settings: dict[str, Any] = setting({}, "settings of the algorithm")
     learner_settings: dict[str, Any] = setting({}, "settings of the learner")
+    wrapper_settings: dict[str, Any] = setting({}, "settings of the wrapper")
 
     @property
     def problem_name(self) -> str:
@@ -79,7 +84,8 @@ class Configuration(Settings):
     @property
     def label(self) -> str:
         """The algorithm's name as a row of a comparison: ``fedavg+ft`` when fine-tuned."""
-        return self.algorithm if self.fine_tune == "none" else f"{self.algorithm}+ft"
+        wrapped = self.algorithm if self.wrapper == "none" else f"{self.algorithm}+{self.wrapper}"
+        return wrapped if self.fine_tune == "none" else f"{wrapped}+ft"
 
     def get_problem(self) -> Problem:
         """The problem as the clients of this run have it."""
@@ -88,6 +94,9 @@ class Configuration(Settings):
 
     def get_algorithm(self) -> Algorithm:
         return algorithms.make(self.algorithm, self.algorithm_settings)
+
+    def get_wrapper(self) -> ConFREE | None:
+        return None if self.wrapper == "none" else ConFREE(**self.wrapper_settings)
 
     def get_module(self) -> nn.Module:
         """A fresh module as every client of this run holds one."""
@@ -105,14 +114,16 @@ class Configuration(Settings):
 
     def to_toml(self) -> str:
         """As a file: run-level settings, then one table each for algorithm and learner."""
-        values = self.model_dump(exclude={"algorithm_settings", "learner_settings"})
+        values = self.model_dump(exclude=set(_TABLES))
+        if self.wrapper != "none":
+            values[self.wrapper] = self.wrapper_settings
         values[self.algorithm] = self.algorithm_settings
         values[self.get_problem().learner] = self.learner_settings
         return tomli_w.dumps(values)
 
 
 _FOR_THE_LEARNER = ("local_steps", "learning_rate", "optimiser")  # among an algorithm's tuned
-_TABLES = ("algorithm_settings", "learner_settings")
+_TABLES = ("algorithm_settings", "learner_settings", "wrapper_settings")
 RUN_SETTINGS = tuple(name for name in Configuration.model_fields if name not in _TABLES)
 
 
@@ -133,10 +144,12 @@ def configure(values: Mapping[str, Any]) -> Configuration:
     learner_class.check(problem)
     name = str(values.get("algorithm", "fedpref"))
     algorithm_class = algorithms.find(name)
+    wrapper = values.get("wrapper", "none")
+    tables = (name, problem.learner, *(["confree"] if wrapper == "confree" else []))
     for key in values:
-        if key not in (*RUN_SETTINGS, name, problem.learner):
-            raise unknown("setting", key, [*RUN_SETTINGS, f"{name}.…", f"{problem.learner}.…"])
-    for table in (name, problem.learner):
+        if key not in (*RUN_SETTINGS, *tables):
+            raise unknown("setting", key, [*RUN_SETTINGS, *(f"{table}.…" for table in tables)])
+    for table in tables:
         if not isinstance(values.get(table, {}), Mapping):
             raise UserError(f"{table} = {values[table]!r}: must be a table of settings.")
 
@@ -144,6 +157,12 @@ def configure(values: Mapping[str, Any]) -> Configuration:
         raise UserError(
             f"{name} needs objectives that are differentiable losses; {problem.name} has the "
             "rewards of an environment. Use it on a problem with data: comity list problems."
+        )
+    if wrapper == "confree" and not algorithm_class.guided:
+        hosts = [key for key, found in algorithms.algorithms().items() if found.guided]
+        raise UserError(
+            f"confree takes the place of a mean of updates that clients share; {name} has none. "
+            f"It works with {', '.join(sorted(hosts))}."
         )
     tuned = dict(algorithm_class.declaration.tuned.get(problem.name, {}))
     spoken = {key: tuned.pop(key) for key in _FOR_THE_LEARNER if key in tuned}
@@ -173,6 +192,7 @@ def configure(values: Mapping[str, Any]) -> Configuration:
     if isinstance(stack := run_values.get("chunk", 10), int):  # if not, it is refused below
         clients = run_values.get("clients", 20)
         settings = settings.decided(min(stack, clients) if isinstance(clients, int) else stack)
+    wrapped = build(ConFREE, values.get("confree", {}), where="confree")
     chosen = build(algorithm_class, {**tuned, **values.get(name, {})}, where=name)
     configuration = build(
         Configuration,
@@ -180,6 +200,7 @@ def configure(values: Mapping[str, Any]) -> Configuration:
             **run_values,
             "algorithm_settings": chosen.model_dump(),
             "learner_settings": settings.model_dump(),
+            "wrapper_settings": wrapped.model_dump() if wrapper == "confree" else {},
         },
         where="run",
     )

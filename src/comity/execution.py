@@ -276,6 +276,7 @@ def _entry(record: Record) -> dict[str, Any]:
         "declined": report.declined.tolist(),
         "clusters": record.clusters,
         "chosen": record.chosen,
+        "conflict": record.conflict,
         "mixing": plain(record.mixing if _drawable(record.mixing) else None),
         "bytes_up": record.bytes_up,
         "bytes_down": record.bytes_down,

@@ -8,7 +8,7 @@ next round that a client takes part in.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -18,7 +18,7 @@ import torch
 from comity.algorithms import Round, Survey
 from comity.configuration import Configuration
 from comity.fleet import Fleet, Matrix
-from comity.mixing import Mixing
+from comity.mixing import Mixing, Pick
 from comity.site import Engine, Message, Order, Report, Rows, Values, initial_fleet
 from comity.streams import stream
 
@@ -35,6 +35,8 @@ class Record:
     clusters: list[list[int]] | None = None
     chosen: bool = False
     """Its models are what all clients keep so far."""
+    conflict: dict[str, float] | None = None
+    """How much updates were against each other, where something is done about it."""
     mixing: Matrix | None = None
     bytes_up: int = 0
     bytes_down: int = 0
@@ -56,6 +58,7 @@ class Federation:
     ) -> None:
         self.configuration = configuration
         self.algorithm = configuration.get_algorithm()
+        self._wrapper = configuration.get_wrapper()
         self.everyone = tuple(range(configuration.clients) if clients is None else clients)
         self.done = 0
         models = initial_fleet(configuration, 1) if initial is None else initial
@@ -147,17 +150,19 @@ class Federation:
         senders = tuple(present[row] for row in rows)
         sent = message.models.select(_each(rows, message.models, present))
         start = start.select(np.repeat(rows, len(sent) // len(rows)))
-        mixings = self.algorithm.mix(
-            Round(
-                number=number,
-                present=senders,
-                everyone=self.everyone,
-                sent=sent.group(*self._template),
-                start=start.group(*self._template),
-                sizes=message.statistics["size"][rows],
-                told={name: message.statistics[name][rows] for name in self.algorithm.tells},
-            )
+        seen = Round(
+            number=number,
+            present=senders,
+            everyone=self.everyone,
+            sent=sent.group(*self._template),
+            start=start.group(*self._template),
+            sizes=message.statistics["size"][rows],
+            told={name: message.statistics[name][rows] for name in self.algorithm.tells},
         )
+        mixings = self.algorithm.mix(seen)
+        if self._wrapper is not None:
+            mixings, conflict = self._wrapper.guided(mixings, seen, self.algorithm.guided)
+            record.conflict = asdict(conflict)
         self._take(sent, start, mixings)
         record.clusters = self.algorithm.clusters()
         record.mixing = self._who_from_whom(mixings, senders)
@@ -239,7 +244,7 @@ class Federation:
     def _places(self, clients: Sequence[int]) -> list[int]:
         return [self.everyone.index(client) for client in clients]
 
-    def _take(self, sent: Fleet, start: Fleet, mixings: Mapping[str, Mixing]) -> None:
+    def _take(self, sent: Fleet, start: Fleet, mixings: Mapping[str, Mixing | Pick]) -> None:
         """Mix, and keep the server models of clients that the new route does not name."""
         for mixing in mixings.values():
             mixing.check(len(sent))
@@ -247,7 +252,9 @@ class Federation:
         tensors = {}
         for name in sent:
             mixing = _of(mixings, name)
-            if mixing.base is None:
+            if isinstance(mixing, Pick):
+                mixed = sent[name][torch.from_numpy(mixing.givers)]
+            elif mixing.base is None:
                 mixed = Fleet({name: sent[name]}).mix(mixing.weights)[name]
             else:
                 moved = Fleet({name: sent[name] - start[name]}).mix(mixing.weights)[name]
@@ -266,7 +273,9 @@ class Federation:
             fresh = Fleet.cat([fresh, old])
         self._rows, self._route = fresh, route
 
-    def _who_from_whom(self, mixings: Mapping[str, Mixing], senders: Sequence[int]) -> Matrix:
+    def _who_from_whom(
+        self, mixings: Mapping[str, Mixing | Pick], senders: Sequence[int]
+    ) -> Matrix:
         """How much each client takes from each, averaged over tensors by their size."""
         sizes = {name: tensor[0].numel() for name, tensor in self._template.tensors.items()}
         matrix = np.full((len(self.everyone),) * 2, np.nan)
@@ -424,19 +433,19 @@ def _joined(orders: Sequence[Order]) -> Order:
     return Order(orders[0].round, clients, joined, alone=orders[0].alone)
 
 
-def _of(mixings: Mapping[str, Mixing], name: str) -> Mixing:
+def _of(mixings: Mapping[str, Mixing | Pick], name: str) -> Mixing | Pick:
     """The mixing of a tensor."""
     return mixings[_key(mixings, name)]
 
 
-def _key(mixings: Mapping[str, Mixing], name: str) -> str:
+def _key(mixings: Mapping[str, Mixing | Pick], name: str) -> str:
     """Under which name a tensor's mixing is given: its own, the first pattern it fits, or all."""
     name = name.removeprefix(_TARGET)
     return name if name in mixings else next(key for key in mixings if fnmatchcase(name, key))
 
 
 def _common_route(
-    mixings: Mapping[str, Mixing],
+    mixings: Mapping[str, Mixing | Pick],
 ) -> tuple[dict[int, int], dict[str, list[int]] | None]:
     """Who gets which server model; where tensors are routed apart, everybody has one of its own.
 

@@ -34,6 +34,8 @@ class View:
     """What the server answered to the survey of this round."""
     drawn: Tree = field(default_factory=dict)
     """The random numbers of this step, as `Phase.draw` gave them."""
+    validation: Batch = field(default_factory=dict)
+    """The client's validation samples; in a loss, none."""
     rate: float = 0.0
     """The learner's step size."""
     rounds: int = 1

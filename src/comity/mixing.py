@@ -60,6 +60,28 @@ class Mixing:
             raise AssertionError(f"mixing rows must sum to one, got {weights.sum(axis=1)}")
 
 
+@dataclass(frozen=True)
+class Pick:
+    """Whole models, delivered unmixed: each row is a few givers, whose models arrive stacked."""
+
+    givers: NDArray[np.int64]
+    """Rows x models: places among the clients that sent."""
+    senders: int
+    route: Mapping[int, int] = field(default_factory=dict)
+
+    @property
+    def weights(self) -> Matrix:
+        """How much of a row each giver is, before its receiver has a say."""
+        found = np.zeros((len(self.givers), self.senders))
+        np.add.at(found, (np.arange(len(found))[:, None], self.givers), 1 / self.givers.shape[1])
+        return found
+
+    def check(self, givers: int) -> None:
+        """Everybody who is picked has sent."""
+        if self.senders != givers or not ((self.givers >= 0) & (self.givers < givers)).all():
+            raise AssertionError(f"picked {self.givers} of {givers} givers")
+
+
 def row_normalised(weights: Matrix) -> Matrix:
     """Divide each row by its sum; a row without weight becomes the identity."""
     weights = np.array(weights, dtype=np.float64)

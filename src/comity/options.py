@@ -25,6 +25,10 @@ Sizes = Annotated[
 Guard = Annotated[
     bool | None, typer.Option(help="Clients decline mixed models that serve them worse.")
 ]
+With = Annotated[
+    str | None,
+    typer.Option("--with", help="confree: a conflict-free step in place of the server's mean."),
+]
 Set = Annotated[
     list[str] | None,
     typer.Option("--set", help="Any setting: --set fedpref.top_r=0.4 --set dqn.local_steps=500."),

@@ -6,7 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from comity.errors import UserError
-from comity.problems.partition import Share, deal, shares
+from comity.problems import find
+from comity.problems.partition import Share, cut, deal, fingerprint, shares
 
 
 def parts(share: Share):
@@ -142,7 +143,7 @@ SITES = {"partition": "natural", "sites": np.repeat([0, 1], [150, 150]), "site_n
     ("clients", "specification", "message"),
     [
         (0, {}, "clients: there must be at least one, got 0"),
-        (4, {"partition": "idd"}, "partition: 'idd' is not one of iid, dirichlet:ALPHA or natural"),
+        (4, {"partition": "idd"}, "partition: 'idd' is not one of iid, dirichlet:ALPHA, path"),
         (4, {"partition": "iid:3"}, "partition: 'iid:3' is not one of"),
         (4, {"partition": "dirichlet"}, "partition: 'dirichlet' needs a positive number"),
         (4, {"partition": "dirichlet:-1"}, "'dirichlet:-1' needs a positive number"),
@@ -191,3 +192,167 @@ def test_at_sites_other_cells_may_serve_as_well():
     assert all(len(share.test) for share in both)
     with pytest.raises(UserError, match=r"client 1 \(s\) has 0 rows of 'women'"):
         shares(cells, 2, 1, partition="natural", needed={0: (0,)}, **named)
+
+
+# -- classes that clients lack -------------------------------------------------------------
+
+
+def test_pathological_blocks_follow_the_rule():
+    """The vector of the specification: quota 2, 4 clients, 4 classes of 8 rows."""
+    cells = np.repeat(np.arange(4), 8)
+    expected = [[4, 4, 0, 0]] * 2 + [[0, 0, 4, 4]] * 2
+    for seed in (1, 2):  # nothing but the rows is drawn
+        assert counts(shares(cells, 4, seed, partition="pathological:2"), cells) == expected
+
+
+@pytest.mark.parametrize(("classes", "quota", "groups"), [(10, 5, 2), (100, 5, 20), (10, 2, 5)])
+def test_clients_fall_into_blocks_with_the_same_classes(classes, quota, groups):
+    cells = np.repeat(np.arange(classes), 600)
+    having = [
+        tuple(np.unique(cells[held(share)]).tolist())
+        for share in shares(cells, 100, 1, partition=f"pathological:{quota}")
+    ]
+    assert len(set(having)) == groups
+    assert {len(own) for own in having} == {quota}
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(1, 12), st.integers(1, 12), st.data())
+def test_every_client_has_a_class_and_no_more_than_its_quota(clients, classes, data):
+    quota = data.draw(st.integers(1, classes))
+    cells = np.repeat(np.arange(classes), 60)
+    result = np.array(counts(shares(cells, clients, 1, partition=f"pathological:{quota}"), cells))
+    assert ((result > 0).sum(axis=1) >= 1).all()
+    assert ((result > 0).sum(axis=1) <= quota).all()
+    assert set(result.sum(axis=0).tolist()) <= {0, 60}  # a class is dealt out, or nobody's
+
+
+def test_pathological_classes_may_be_shared_unequally_or_be_nobodys():
+    cells = np.repeat(np.arange(4), 40)
+    uneven = shares(cells, 4, 1, partition="pathological:2", sizes="3,1,2,2")
+    assert counts(uneven, cells) == [[30, 30, 0, 0], [10, 10, 0, 0], [0, 0, 20, 20], [0, 0, 20, 20]]
+    few = shares(cells, 1, 1, partition="pathological:3")
+    assert counts(few, cells) == [[40, 40, 40, 0]]
+
+
+def test_shards_are_equal_pieces_of_the_sorted_rows():
+    cells = np.random.default_rng(1).permutation(np.repeat(np.arange(10), 60))
+    result = np.array(counts(shares(cells, 20, 1, partition="shards:3"), cells))
+    assert (result.sum(axis=1) == 30).all()  # 60 shards of 10 rows of one class each
+    assert (result % 10 == 0).all()
+    assert (result.sum(axis=0) == 60).all()
+    other = np.array(counts(shares(cells, 20, 2, partition="shards:3"), cells))
+    assert (result != other).any()
+
+
+def test_shards_may_span_classes():
+    cells = np.repeat([0, 1], [50, 10])
+    result = counts(shares(cells, 3, 1, partition="shards:1"), cells)
+    assert sorted(result) == [[10, 10], [20, 0], [20, 0]]
+
+
+def test_a_class_is_cut_among_those_who_have_not_enough():
+    """The vector of the specification."""
+    p, fair = np.array([0.5, 0.3, 0.2]), np.full(3, 5.0)
+    assert cut(p, np.zeros(3, dtype=int), fair, 10).tolist() == [5, 3, 2]
+    assert cut(p, np.array([5, 0, 0]), fair, 10).tolist() == [0, 6, 4]
+    assert cut(p, np.array([0, 4, 5]), fair, 10).tolist() == [6, 4, 0]  # 6.25 and the rest
+    assert cut(np.array([1.0, 0.0, 0.0]), np.array([5, 4, 3]), fair, 10).tolist() == [0, 0, 10]
+
+
+@pytest.mark.parametrize(("clients", "alpha"), [(20, 0.1), (50, 0.1), (100, 0.3)])
+def test_capped_dirichlet_leaves_everybody_enough(clients, alpha):
+    cells = np.repeat(np.arange(10), 6000)
+    result = np.array(
+        counts(shares(cells, clients, 1, partition=f"dirichlet:{alpha}", capped=True), cells)
+    )
+    assert (result.sum(axis=0) == 6000).all()
+    assert result.sum(axis=1).min() >= 40
+    assert (result > 0).sum(axis=1).min() < 10  # classes are absent here and there
+    plain = np.array(counts(shares(cells, clients, 1, partition="dirichlet:10"), cells))
+    assert result.sum(axis=1).std() > plain.sum(axis=1).std()
+
+
+def test_capped_dirichlet_keeps_to_relative_sizes():
+    cells = np.repeat(np.arange(10), 600)
+    result = shares(cells, 3, 1, partition="dirichlet:100", sizes="6,3,1", capped=True)
+    assert [len(held(share)) / 6000 for share in result] == pytest.approx([0.6, 0.3, 0.1], abs=0.05)
+
+
+@pytest.mark.parametrize(
+    ("clients", "specification", "message"),
+    [
+        (4, {"partition": "pathological:0"}, r"'pathological:0' needs .* from 1 to 3 \(as many as"),
+        (4, {"partition": "pathological:4"}, "from 1 to 3 .* classes.* in place of '4'"),
+        (4, {"partition": "pathological:1.5"}, "in place of '1.5'"),
+        (4, {"partition": "pathological"}, "in place of ''"),
+        (
+            4,
+            {"partition": "shards:x"},
+            r"'shards:x' needs a whole number from 1 to 75 \(as many as",
+        ),
+        (4, {"partition": "shards:2", "sizes": "4,3,2,1"}, "whose shards are equally large"),
+        (4, {"partition": "shards:2", "needed": [2]}, "every client needs rows of 'women, ill'"),
+        (4, {"partition": "pathological:2", "needed": [2]}, "leaves clients without some classes"),
+        (4, {"partition": "dirichlet:x", "capped": True}, "'dirichlet:x' needs a positive number"),
+        (
+            20,
+            {"partition": "dirichlet:0.001", "capped": True},
+            "in 1,000 attempts there was always one of 20 clients with fewer than 8 of 300 rows; "
+            "use a larger ALPHA, fewer clients",
+        ),
+        (200, {"partition": "pathological:1"}, "gets [0-2] rows, too few to train, validate"),
+    ],
+)
+def test_classes_that_cannot_be_dealt_are_refused(clients, specification, message):
+    with pytest.raises(UserError, match=message):
+        shares(CELLS, clients, 1, cell_names={2: "women, ill"}, **specification)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_three_rows_are_enough_for_a_client(seed):
+    cells = np.array([0] * 9 + [1] * 9)
+    for share in shares(cells, 6, seed, partition="pathological:1"):
+        assert [len(rows) for rows in parts(share)] == [1, 1, 1]
+
+
+@pytest.mark.parametrize("partition", ["pathological:2", "shards:2", "dirichlet:0.5"])
+def test_a_deal_depends_on_seed_and_arguments_only(partition):
+    def found(seed):
+        return fingerprint(shares(CELLS, 4, seed, partition=partition, capped=True))
+
+    state = np.random.get_state()[1].copy()
+    assert found(1) == found(1) != found(2)
+    assert (np.random.get_state()[1] == state).all()
+
+
+def test_a_fingerprint_tells_deals_apart():
+    share = Share(np.array([1, 2]), np.array([3]), np.array([4]))
+    moved = Share(np.array([1]), np.array([2, 3]), np.array([4]))
+    known = "d6f69e907de36cb1f2caefa0ac7dcda52e64c32850dd018179ca0b72f152c6ca"
+    assert fingerprint([share]) == known
+    assert len({fingerprint(some) for some in ([share], [moved], [share, moved], [])}) == 4
+
+
+@pytest.mark.parametrize(
+    ("problem", "partition", "known"),
+    [
+        (
+            "adult-gender-dp",
+            "iid",
+            "6931c9737cb24bf212237f7e02d249d39e186278abdcccbe284480bfeac67f15",
+        ),
+        (
+            "adult-gender-dp",
+            "dirichlet:0.5",
+            "2e723da5f85af67dfc5cb4466b4b0a91dd695f2545b584098343174d1357c823",
+        ),
+        (
+            "heart-disease-gender-eodds",
+            "iid",
+            "1228eccab4e27f07626839b47a3e3da9febe22531159e6858a1fe343852a99d3",
+        ),
+    ],
+)
+def test_deals_of_earlier_versions_are_kept(problem, partition, known):
+    assert fingerprint(find(problem).dealt(4, 7, partition, "equal").shares()) == known

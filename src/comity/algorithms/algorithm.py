@@ -18,7 +18,7 @@ from torch import nn
 from comity.errors import unknown
 from comity.fleet import Fleet, Tree
 from comity.local import Phase, Update
-from comity.mixing import Mixing
+from comity.mixing import Mixing, Pick
 from comity.problems import Problem
 from comity.settings import Settings, build
 
@@ -80,6 +80,8 @@ class Algorithm(Settings):
     """Which tensors travel, as patterns of their names; all others never leave their client."""
     lands: ClassVar[Mapping[str, str]] = {}
     """Where received tensors are put, by prefixes of names; unless said, where they came from."""
+    guided: ClassVar[tuple[str, ...]] = ()
+    """Tensors, as patterns, of which clients share one update: ConFREE may choose the step."""
     tells: ClassVar[tuple[str, ...]] = ()
     """Which tensors a client tells the server beside its model; they are not mixed."""
     apart: ClassVar[bool] = False
@@ -142,7 +144,7 @@ class Algorithm(Settings):
         """The server's answer to a survey, the same for all clients (`View.brief`)."""
         return {}
 
-    def mix(self, round: Round) -> Mapping[str, Mixing]:
+    def mix(self, round: Round) -> Mapping[str, Mixing | Pick]:
         """Who learns from whom, by tensor name or pattern; ``"*"``, last, is all other tensors."""
         raise NotImplementedError
 

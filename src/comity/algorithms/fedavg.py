@@ -27,6 +27,7 @@ class FedAvg(Algorithm):
     """θ ← Σ_i n_i θ_i' / Σ_j n_j over the clients that sent."""
 
     personal: ClassVar[bool] = False
+    guided: ClassVar[tuple[str, ...]] = ("*",)
 
     def mix(self, round: Round) -> Mapping[str, Mixing]:
         return {"*": Mixing.shared(round.sizes, receivers=round.everyone)}

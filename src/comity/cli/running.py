@@ -20,6 +20,7 @@ from comity.options import (
     Seeds,
     Set,
     Sizes,
+    With,
     Workers,
     apply_settings,
     given,
@@ -53,6 +54,7 @@ def run(
     keep: Keep = None,
     guard: Guard = None,
     fine_tune: Annotated[str | None, typer.Option(help="none, replace-last or extra:K.")] = None,
+    wrapper: With = None,
     settings: Set = None,
     out: Out = None,
     workers: Workers = None,
@@ -66,7 +68,7 @@ def run(
     values = read_toml(config) if config is not None else {}
     values |= given(problem=problem, algorithm=algorithm, clients=clients, rounds=rounds, seed=seed)
     values |= given(preferences=preferences, participation=participation, keep=keep, guard=guard)
-    values |= given(fine_tune=fine_tune, partition=partition, sizes=sizes)
+    values |= given(fine_tune=fine_tune, partition=partition, sizes=sizes, wrapper=wrapper)
     apply_settings(values, settings)
     configuration = configure(values)
     processes = workers_of(workers, configuration.clients / configuration.chunk)
@@ -189,13 +191,14 @@ def compare(
     participation: Participation = None,
     keep: Keep = None,
     guard: Guard = None,
+    wrapper: With = None,
     settings: Set = None,
     out: Out = None,
     workers: Workers = None,
     as_json: Json = False,
 ) -> None:
     """Run several algorithms over several seeds and set them side by side."""
-    from comity.comparison import compare, default_name, split_entries
+    from comity.comparison import compare, default_name, split_entries, with_wrapper
     from comity.configuration import read_toml
     from comity.execution import free_path
 
@@ -212,7 +215,7 @@ def compare(
     with progress(path.name, f"comity resume {path}") as tell:
         made = compare(
             asked,
-            algorithms=split_entries(algorithms),
+            algorithms=with_wrapper(split_entries(algorithms), wrapper),
             seeds=seeds_of(seeds),
             preferences=preferences.split() if preferences is not None else spread,
             out=path,
@@ -255,7 +258,8 @@ def reproduce(
     table: Annotated[
         str,
         typer.Argument(
-            help="thesis-3.2, -3.3, -4.1, -4.3 to -4.6, -5.2 to -5.5, -A.17, -A.20; praffl-2, -3, -7."
+            help="thesis-3.2, -3.3, -4.1, -4.3 to -4.6, -5.2 to -5.5, -A.17 or -A.20; "
+            "praffl-2, -3 or -7."
         ),
     ],
     only: Annotated[

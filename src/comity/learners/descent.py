@@ -82,7 +82,7 @@ class Descent:
         if phase.surveyed:
             crew.stored = _stored(gradients, names, places, crew.aims)
         whole = phase.before or phase.after_pass or phase.after
-        everything = self._everything(owners) if whole else {}
+        everything = self._everything(owners) if whole else ({}, {})
         if phase.before is not None:
             crew.change(self._changed(phase.before, crew, everything))
         for begin, lengths, through in self._stretches(phase, owners, steps):
@@ -280,21 +280,25 @@ class Descent:
         brief = {k: torch.from_numpy(v[places]).float() for k, v in task.brief.items()}
         return received, brief
 
-    def _everything(self, owners: Rows) -> dict[str, Tensor]:
-        """All training samples of some clients; what only fills up has no weight."""
-        return self._holdings.gather(*self._holdings.part("train", owners))
+    def _everything(self, owners: Rows) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+        """All training and validation samples; what only fills up has no weight."""
+        parts = [self._holdings.part(purpose, owners) for purpose in ("train", "validation")]
+        return self._holdings.gather(*parts[0]), self._holdings.gather(*parts[1])
 
     @torch.no_grad()
-    def _changed(self, update: Update, crew: Crew, everything: dict[str, Tensor]) -> Tree:
-        """What an update says of all training samples of each client of a crew."""
+    def _changed(
+        self, update: Update, crew: Crew, everything: tuple[dict[str, Tensor], dict[str, Tensor]]
+    ) -> Tree:
+        """What an update says of all samples of each client of a crew."""
 
-        def of_one(tensors: Tree, batch: Batch, *seen: Any) -> Tree:
-            return update(tensors, batch, self._view(crew.given, *seen))
+        def of_one(tensors: Tree, batch: Batch, validation: Batch, *seen: Any) -> Tree:
+            view = replace(self._view(crew.given, *seen), validation=validation)
+            return update(tensors, batch, view)
 
         self._stacked.module.eval()
         nothing: Tree = {}
         seen = (crew.received, crew.brief, nothing, crew.passes, crew.scale, crew.aims)
-        changed: Tree = self._stacked.each(of_one, crew.tensors, everything, *seen)
+        changed: Tree = self._stacked.each(of_one, crew.tensors, *everything, *seen)
         return changed
 
 

@@ -1,6 +1,6 @@
 """Problems: what federations learn."""
 
-from comity.problems import fairness, morl, multitask, praffl
+from comity.problems import fairness, images, morl, multitask, praffl
 from comity.problems.problem import (
     EnvironmentProblem,
     Objective,
@@ -19,6 +19,7 @@ __all__ = [
     "Samples",
     "fairness",
     "find",
+    "images",
     "morl",
     "multitask",
     "praffl",

@@ -37,6 +37,7 @@ Bytes = NDArray[np.uint8]
 Images = tuple[Bytes, Bytes]
 """Square images, one a row, and the class of each."""
 Part = Literal["train", "test"]
+PARTS: tuple[Part, ...] = ("train", "test")
 
 SIDE, CLASSES = 28, 10
 SAMPLES = 20_000
@@ -59,18 +60,28 @@ _FILES: dict[Part, tuple[str, str]] = {
     "test": ("t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"),
 }
 _DEBIAN = Path("/usr/share/datasets/fashion-mnist")
+_AGAIN = "install comity again"
 
 
 def mnist(part: Part = "train") -> Images:
     """MNIST's handwritten digits, which come with the package; their copy is checked first."""
-    advice = "install comity again"
-    file = files("comity.data") / MNIST
-    packed = file.read_bytes() if file.is_file() else b""
-    if hashlib.sha256(packed).hexdigest() != _SHA256:
-        raise _damaged("MNIST", f"{MNIST} is absent or not the file that was shipped", advice)
+    return mnist_parts()[part]
+
+
+def mnist_parts() -> dict[Part, Images]:
+    """Both parts of MNIST, unpacked once."""
+    found = shipped("MNIST", MNIST, _SHA256)
+    return {part: checked("MNIST", found[part], counts) for part, counts in _DIGITS.items()}
+
+
+def shipped(name: str, file: str, sha256: str) -> dict[Part, Images]:
+    """The images in a file that comes with the package, and their classes."""
+    path = files("comity.data") / file
+    packed = path.read_bytes() if path.is_file() else b""
+    if hashlib.sha256(packed).hexdigest() != sha256:
+        raise damaged(name, f"{file} is absent or not the file that was shipped")
     with np.load(io.BytesIO(lzma.decompress(packed))) as arrays:
-        found = arrays[f"x_{part}"], arrays[f"y_{part}"]
-    return _checked("MNIST", found, _DIGITS[part], advice)
+        return {part: (arrays[f"x_{part}"], arrays[f"y_{part}"]) for part in PARTS}
 
 
 def fashion_mnist(part: Part = "train") -> Images:
@@ -84,7 +95,7 @@ def fashion_mnist(part: Part = "train") -> Images:
         if len(paths) == len(names):
             images, labels = (read_idx(paths[name]) for name in _FILES[part])
             advice = f"put the original files into {place}"
-            return _checked("Fashion-MNIST", (images, labels), _CLOTHES[part], advice)
+            return checked("Fashion-MNIST", (images, labels), _CLOTHES[part], advice=advice)
     raise UserError(
         f"data set Fashion-MNIST: not found in {', '.join(map(str, places))}. Install Debian's "
         f"package dataset-fashion-mnist, or put the four files {', '.join(names)} (with .gz or "
@@ -118,18 +129,24 @@ def _present(path: Path) -> Path | None:
     return next((copy for copy in copies if copy.is_file()), None)
 
 
-def _checked(name: str, found: Images, counts: tuple[int, ...], advice: str) -> Images:
+def checked(
+    name: str,
+    found: Images,
+    counts: tuple[int, ...],
+    shape: tuple[int, ...] = (SIDE, SIDE),
+    advice: str = _AGAIN,
+) -> Images:
     """Compare images with the number of each class that a whole copy has."""
     images, labels = found
-    if images.shape != (sum(counts), SIDE, SIDE) or labels.shape != (sum(counts),):
+    if images.shape != (sum(counts), *shape) or labels.shape != (sum(counts),):
         shapes = f"arrays of shape {images.shape} and {labels.shape}"
-        raise _damaged(name, f"{shapes} instead of {sum(counts):,} images", advice)
+        raise damaged(name, f"{shapes} instead of {sum(counts):,} images", advice)
     if tuple(np.bincount(labels).tolist()) != counts:
-        raise _damaged(name, f"{np.bincount(labels).tolist()} images a class", advice)
+        raise damaged(name, f"{np.bincount(labels).tolist()} images a class", advice)
     return found
 
 
-def _damaged(name: str, why: str, advice: str) -> UserError:
+def damaged(name: str, why: str, advice: str = _AGAIN) -> UserError:
     return UserError(f"data set {name}: its copy is damaged ({why}); {advice}.")
 
 

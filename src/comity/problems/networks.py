@@ -9,6 +9,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from comity.errors import UserError
+
 
 def layers(inputs: int, hidden: Sequence[int], outputs: int) -> list[nn.Module]:
     """Linear layers with ReLU between them."""
@@ -46,3 +48,50 @@ class ActorCritic(nn.Module):
     def forward(self, observation: Tensor) -> Tensor:
         action: Tensor = self.actor(observation)
         return self.bounded(action)
+
+
+class Pixels(nn.Module):
+    """Bytes, as pictures are kept, to numbers between -1 and 1."""
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        return inputs.float() / 127.5 - 1
+
+
+class BodyAndHead(nn.Module):
+    """A classifier in two named parts: the ``body`` finds features, the ``head`` names classes.
+
+    Personalised algorithms share one part and keep the other.
+    """
+
+    def __init__(self, body: nn.Sequential, head: nn.Linear) -> None:
+        super().__init__()
+        self.body, self.head = body, head
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        logits: Tensor = self.head(self.body(inputs))
+        return logits
+
+
+def cnn(channels: int, height: int, width: int, classes: int) -> BodyAndHead:
+    """The network of the papers on personalised learning: two convolutions, two linear layers."""
+    across = [((side - 4) // 2 - 4) // 2 for side in (height, width)]
+    if min(across) < 1:
+        raise UserError(
+            f"pictures of {height} x {width} pixels are too small for the convolutional network, "
+            "which needs 16 x 16; use a problem whose name ends in -mlp."
+        )
+    body = nn.Sequential(
+        Pixels(),
+        *(nn.Conv2d(channels, 32, 5), nn.ReLU(), nn.MaxPool2d(2)),
+        *(nn.Conv2d(32, 64, 5), nn.ReLU(), nn.MaxPool2d(2)),
+        *(nn.Flatten(), nn.Linear(64 * across[0] * across[1], 512), nn.ReLU()),
+    )
+    return BodyAndHead(body, nn.Linear(512, classes))
+
+
+def mlp(channels: int, height: int, width: int, classes: int) -> BodyAndHead:
+    """A small network without convolutions: quick, and all clients train as one stack."""
+    inputs = nn.Linear(channels * height * width, 128)
+    return BodyAndHead(
+        nn.Sequential(Pixels(), nn.Flatten(), inputs, nn.ReLU()), nn.Linear(128, classes)
+    )

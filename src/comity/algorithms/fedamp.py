@@ -1,0 +1,87 @@
+"""FedAMP (Huang et al., 2021): each client is pulled to a mean of those that are like it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from comity.algorithms.algorithm import Algorithm, Round, algorithm
+from comity.algorithms.parts import frozen, under
+from comity.fleet import Matrix, Tree
+from comity.local import Phase, View
+from comity.mixing import Mixing
+from comity.problems import Problem
+from comity.settings import setting
+
+
+class Anchored(nn.Module):
+    """A client's model, and the cloud model u to which it is pulled."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model, self.anchor = model, frozen(model)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        outputs: Tensor = self.model(inputs)
+        return outputs
+
+
+def attention(squares: Matrix, step: float, sigma: float) -> Matrix:
+    """ξ_ij = α exp(−‖θ_i − θ_j‖² / σ) / σ; what is left of one stays with the client itself."""
+    weights: Matrix = step * np.exp(-squares / sigma) / sigma
+    np.fill_diagonal(weights, 0.0)
+    weights /= np.maximum(weights.sum(axis=1, keepdims=True), 1.0)
+    np.fill_diagonal(weights, 1.0 - weights.sum(axis=1))
+    return weights
+
+
+@algorithm(
+    "fedamp",
+    title="FedAMP",
+    paper="Huang et al., 2021",
+    family="client-specific: personalised",
+    travels="the model; back, a mean of similar ones",
+)
+class FedAMP(Algorithm):
+    """u_i = Σ_j ξ_ij θ_j; clients minimise f_i(θ) + λ / 2α ‖θ − u_i‖², each from its own θ_i.
+
+    σ counts in median squared distances between clients (``relative``), because the kernel of an
+    absolute one is zero for networks of any size.
+    """
+
+    sends: ClassVar[tuple[str, ...]] = ("model.*",)
+    lands: ClassVar[Mapping[str, str]] = {"model.": "anchor."}
+
+    pull: float = setting(1.0, "λ: strength of the pull to the cloud model", at_least=0)
+    step: float = setting(0.5, "α: how much others count in the cloud model", above=0)
+    sigma: float = setting(1.0, "σ: how far similarity reaches", above=0)
+    relative: bool = setting(True, "σ in median squared distances between clients")
+
+    def build(self, model: nn.Module, problem: Problem) -> nn.Module:
+        return Anchored(model)
+
+    def predictor(self, module: nn.Module, preference: Matrix) -> nn.Module:
+        assert isinstance(module, Anchored)
+        return module.model
+
+    def phases(self, problem: Problem) -> list[Phase]:
+        def pulled(tensors: Tree, view: View) -> Tensor:
+            own, anchor = under(tensors, "model."), under(tensors, "anchor.")
+            squares = [(own[k] - anchor[k]).square().sum() for k in own]
+            return self.pull / (2 * self.step) * torch.stack(squares).sum()
+
+        return [Phase(penalty=pulled)]
+
+    def mix(self, round: Round) -> Mapping[str, Mixing]:
+        grams = round.sent.gram(round.sent.mean())
+        gram: Matrix = sum(grams.values(), np.zeros(()))
+        norms = gram.diagonal()
+        squares = np.clip(norms[:, None] + norms[None] - 2 * gram, 0.0, None)
+        apart = squares[~np.eye(len(squares), dtype=bool)]
+        scale = float(np.median(apart)) if self.relative and apart.any() else 1.0
+        weights = attention(squares, self.step * scale, self.sigma * scale)
+        return {"*": Mixing.personal(weights, round.present)}

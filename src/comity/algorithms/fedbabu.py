@@ -1,0 +1,37 @@
+"""FedBABU (Oh et al., 2022): train the body under a head that nobody changes; tune in the end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from torch import nn
+
+from comity.algorithms.algorithm import algorithm
+from comity.algorithms.fedavg import FedAvg
+from comity.algorithms.parts import Split, split
+from comity.local import Phase
+from comity.problems import Problem
+
+
+@algorithm(
+    "fedbabu",
+    title="FedBABU",
+    paper="Oh et al., 2022",
+    family="client-specific: personalised",
+    travels="the body, both ways; the head is the common initial one",
+)
+class FedBABU(FedAvg):
+    """b ← mean of the bodies; after the last round every client trains body and head."""
+
+    sends: ClassVar[tuple[str, ...]] = ("body.*",)
+    usual: ClassVar[Mapping[str, Any]] = {"fine_tune": "extra:1"}
+
+    def build(self, model: nn.Module, problem: Problem) -> nn.Module:
+        return Split(*split(model, problem))
+
+    def phases(self, problem: Problem) -> list[Phase]:
+        return [Phase(train=("body.*",))]
+
+    def phases_alone(self, problem: Problem) -> list[Phase]:
+        return [Phase()]

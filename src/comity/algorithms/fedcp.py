@@ -1,0 +1,92 @@
+"""FedCP (Zhang et al., 2023): features go in part to a global head, in part to a private one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from comity.algorithms.algorithm import algorithm
+from comity.algorithms.fedavg import FedAvg
+from comity.algorithms.parts import frozen, mmd, named, split, under
+from comity.fleet import Tree
+from comity.local import Batch, Phase, View
+from comity.problems import Problem
+from comity.settings import setting
+
+
+class Gated(nn.Module):
+    """Body, private head, the global head, the gate between them, and the body that arrived."""
+
+    def __init__(self, body: nn.Module, head: nn.Linear) -> None:
+        super().__init__()
+        width = head.in_features
+        self.body, self.head = body, head
+        self.gate = nn.Sequential(nn.Linear(width, 2 * width), nn.LayerNorm(2 * width), nn.ReLU())
+        self.common, self.upload, self.arrived = frozen(head), frozen(head), frozen(body)
+
+    def context(self) -> Tensor:
+        """The sum of the private head's rows, of length one."""
+        total = self.head.weight.sum(dim=0)
+        found: Tensor = total / total.norm().clamp(min=1e-8)
+        return found
+
+    def forward(self, inputs: Tensor, noise: Tensor | None = None) -> Tensor:
+        """Outputs; with noise for the gate, as in training, the features of both bodies beside."""
+        features = self.body(inputs)
+        scores = self.gate(features * self.context()).unflatten(-1, (2, -1))
+        if noise is not None:
+            scores = scores + noise
+        own, common = torch.softmax(scores, dim=-2).unbind(dim=-2)
+        outputs: Tensor = self.head(own * features) + self.common(common * features)
+        if noise is None:
+            return outputs
+        return torch.cat([outputs, features, self.arrived(inputs)], dim=-1)
+
+
+@algorithm(
+    "fedcp",
+    title="FedCP",
+    paper="Zhang et al., 2023",
+    family="client-specific: personalised",
+    travels="body, gate and half the sum of both heads; back, body, gate, global head",
+)
+class FedCP(FedAvg):
+    """f_i with Gumbel noise on the gate, plus λ MMD(features, those of the body that arrived)."""
+
+    sends: ClassVar[tuple[str, ...]] = ("body.*", "gate.*", "upload.*")
+    lands: ClassVar[Mapping[str, str]] = {"upload.": "common."}
+    guided: ClassVar[tuple[str, ...]] = ("body.*",)
+
+    strength: float = setting(0.0, "λ: how much features stay like the global body's", at_least=0)
+
+    def build(self, model: nn.Module, problem: Problem) -> nn.Module:
+        return Gated(*split(model, problem))
+
+    def phases(self, problem: Problem) -> list[Phase]:
+        width = split(problem.model(), problem)[1].in_features
+
+        def drawn(
+            generator: np.random.Generator, steps: int, samples: int
+        ) -> dict[str, NDArray[np.float64]]:
+            return {"noise": generator.gumbel(size=(steps, samples, 2, width))}
+
+        def arrived(parameters: Tree, everything: Batch, view: View) -> Tree:
+            return named(under(parameters, "body."), "arrived.")
+
+        def loss(parameters: Tree, batch: Batch, view: View) -> Tensor:
+            found = view.forward(parameters, batch["inputs"], view.drawn["noise"])
+            outputs = found[:, : -2 * width]
+            near = mmd(found[:, -2 * width : -width], found[:, -width:])
+            return view.objective(outputs, batch) + self.strength * near
+
+        def uploaded(parameters: Tree, everything: Batch, view: View) -> Tree:
+            own, common = under(parameters, "head."), under(parameters, "common.")
+            return named({k: (own[k] + common[k]) / 2 for k in own}, "upload.")
+
+        trained = ("body.*", "gate.*", "head.*")
+        return [Phase(train=trained, before=arrived, loss=loss, draw=drawn, after=uploaded)]

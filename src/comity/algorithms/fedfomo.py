@@ -1,0 +1,127 @@
+"""FedFomo (Zhang et al., 2021): clients try a few others' models and take what helps them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from pydantic import PrivateAttr
+from torch import Tensor, nn
+
+from comity.algorithms.algorithm import Algorithm, Round, algorithm
+from comity.algorithms.parts import frozen, named, under
+from comity.fleet import Matrix, Tree
+from comity.local import Batch, Phase, View
+from comity.mixing import Pick
+from comity.problems import DataProblem, Problem
+from comity.settings import setting
+
+
+class Offered(nn.Module):
+    """A client's model, the models that it is offered, and how much each of them would help."""
+
+    def __init__(self, model: nn.Module, offers: int) -> None:
+        super().__init__()
+        self.model, self.offers = model, frozen(model)
+        for part in self.offers.modules():
+            for name, tensor in list(part.named_parameters(recurse=False)):
+                stacked = tensor.detach().expand(offers, *tensor.shape).clone()
+                part.register_parameter(name, nn.Parameter(stacked, requires_grad=False))
+        self.gains = nn.Parameter(torch.zeros(offers), requires_grad=False)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        outputs: Tensor = self.model(inputs)
+        return outputs
+
+
+def weighed(own: Tree, offers: Tree, loss: Tensor, losses: Tensor) -> tuple[Tree, Tensor]:
+    """The client's new model and q: what each offer gains on validation for its distance.
+
+    q_j = (L(θ) − L(θ_j)) / ‖θ_j − θ‖, θ ← Σ_j max(q_j, 0) θ_j / Σ max(q, 0), or θ if none helps.
+    """
+    squares = [(offers[k] - own[k]).flatten(1).square().sum(dim=1) for k in own]
+    gains = (loss - losses) / (torch.stack(squares).sum(dim=0).sqrt() + 1e-5)
+    positive = gains.clamp(min=0)
+    total = positive.sum()
+    shares = positive / total.clamp(min=1e-12)
+    taken = {k: torch.einsum("m,m...->...", shares, offers[k]) for k in own}
+    return {k: torch.where(total > 0, taken[k], own[k]) for k in own}, gains
+
+
+@algorithm(
+    "fedfomo",
+    title="FedFomo",
+    paper="Zhang et al., 2021",
+    family="client-specific: personalised",
+    travels="the model and what offers were worth; back, a few clients' whole models",
+)
+class FedFomo(Algorithm):
+    """The server sends each client the M models of those that have helped it most so far.
+
+    Where several are equal, as all are at first, others come in turn from round to round.
+    """
+
+    sends: ClassVar[tuple[str, ...]] = ("model.*",)
+    lands: ClassVar[Mapping[str, str]] = {"model.": "offers."}
+    tells: ClassVar[tuple[str, ...]] = ("gains",)
+
+    offers: int = setting(5, "M: models that a client is sent", at_least=1)
+
+    _affinity: dict[int, dict[int, float]] = PrivateAttr(default_factory=dict)
+    _offered: dict[int, list[int]] = PrivateAttr(default_factory=dict)
+
+    def build(self, model: nn.Module, problem: Problem) -> nn.Module:
+        assert isinstance(problem, DataProblem)
+        return Offered(model, min(self.offers, len(problem.shares())))
+
+    def predictor(self, module: nn.Module, preference: Matrix) -> nn.Module:
+        assert isinstance(module, Offered)
+        return module.model
+
+    def phases(self, problem: Problem) -> list[Phase]:
+        def chosen(parameters: Tree, everything: Batch, view: View) -> Tree:
+            own, offers = under(parameters, "model."), under(parameters, "offers.")
+
+            def loss(model: Tree) -> Tensor:
+                changed = {**parameters, **named(model, "model.")}
+                outputs = view.forward(changed, view.validation["inputs"])
+                return view.objective(outputs, view.validation)
+
+            losses = torch.vmap(loss)(offers)
+            model, gains = weighed(own, offers, loss(own), losses)
+            return {**named(model, "model."), "gains": gains}
+
+        return [Phase(train=("model.*",), before=chosen)]
+
+    def mix(self, round: Round) -> Mapping[str, Pick]:
+        for client, gains in zip(round.present, round.told["gains"], strict=True):
+            known = self._affinity.setdefault(client, {client: 1.0})
+            for giver, gain in zip(self._offered.get(client, ()), gains, strict=False):
+                known[giver] = known.get(giver, 0.0) + float(gain)
+        count = round.told["gains"].shape[1]
+        rows = np.stack([self._best(client, round, count) for client in round.everyone])
+        for client, row in zip(round.everyone, rows, strict=True):
+            self._offered[client] = [round.present[place] for place in row]
+        route = {client: row for row, client in enumerate(round.everyone)}
+        return {"*": Pick(rows, len(round.present), route)}
+
+    def _best(self, client: int, round: Round, count: int) -> np.ndarray[Any, np.dtype[np.int64]]:
+        """Places of the givers that have helped a client most; of equal ones, those in turn."""
+        known, n = self._affinity.get(client, {client: 1.0}), len(round.present)
+        turn = [(place - client - round.number) % n for place in range(n)]
+        worth = [known.get(giver, 0.0) for giver in round.present]
+        order = np.lexsort((turn, [-value for value in worth]))
+        return np.resize(order, count)
+
+    def state(self) -> dict[str, Any]:
+        affinity = {str(c): sorted(known.items()) for c, known in self._affinity.items()}
+        return {"affinity": affinity, "offered": sorted(self._offered.items())}
+
+    def load(self, state: dict[str, Any]) -> None:
+        self._affinity = {
+            int(client): {int(giver): gain for giver, gain in known}
+            for client, known in state.get("affinity", {}).items()
+        }
+        self._offered = {int(c): list(givers) for c, givers in state.get("offered", ())}

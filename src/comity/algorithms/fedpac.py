@@ -1,0 +1,155 @@
+"""FedPAC (Xu et al., 2023): features aligned to common class centroids, heads combined for each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from pydantic import PrivateAttr
+from torch import Tensor, nn
+
+from comity.algorithms.algorithm import Round, Survey, algorithm
+from comity.algorithms.fedavg import FedAvg
+from comity.algorithms.parts import split
+from comity.fleet import Matrix, Tree
+from comity.local import Batch, Phase, Update, View
+from comity.mixing import Mixing
+from comity.problems import Problem
+from comity.settings import setting
+from comity.solvers import Vector, min_norm
+
+_LEAST = 1e-3  # weights of heads below this are none
+
+
+class Aligned(nn.Module):
+    """Body and head, and the centroid of each class in the client's features."""
+
+    def __init__(self, body: nn.Module, head: nn.Linear) -> None:
+        super().__init__()
+        self.body, self.head = body, head
+        classes, width = head.out_features, head.in_features
+        self.centroids = nn.Parameter(torch.zeros(classes, width), requires_grad=False)
+        self.counts = nn.Parameter(torch.zeros(classes), requires_grad=False)
+
+    def forward(self, inputs: Tensor, features: bool = False) -> Tensor:
+        """Outputs, or the features that the head answers to."""
+        found: Tensor = self.body(inputs)
+        return found if features else self.head(found)
+
+
+def by_class(features: Tensor, batch: Batch, classes: int) -> tuple[Tensor, Tensor]:
+    """Features summed by class, and the number of samples in each."""
+    own = (batch["label"].unsqueeze(-1) == torch.arange(classes)) * batch["weight"].unsqueeze(-1)
+    return own.T @ features, own.sum(dim=0)
+
+
+def combination(moments: Matrix, variances: Vector, client: int) -> Vector:
+    """How much of everybody's head a client takes: min_α αᵀ (diag V + D) α on the simplex.
+
+    D_jk = ⟨h_i − h_j, h_i − h_k⟩, from the inner products of the clients' moments h.
+    """
+    own = moments[client]
+    apart = own[client] - own[:, None] - own[None] + moments
+    weights = min_norm(np.diag(variances + 1e-8) + apart)
+    weights = np.where(weights < _LEAST, 0.0, weights)
+    return np.asarray(weights / weights.sum())
+
+
+@algorithm(
+    "fedpac",
+    title="FedPAC",
+    paper="Xu et al., 2023",
+    family="client-specific: personalised",
+    travels="body, head, class centroids and moments of features; back, body, own head, centroids",
+)
+class FedPAC(FedAvg):
+    """First the head, then the body on f_i + λ mean ‖z − c_y‖²; heads by how alike the data are."""
+
+    needs_classes: ClassVar[bool] = True
+    guided: ClassVar[tuple[str, ...]] = ("body.*",)
+    sends: ClassVar[tuple[str, ...]] = ("body.*", "head.*")
+    tells: ClassVar[tuple[str, ...]] = ("centroids", "counts")
+    surveys: ClassVar[tuple[str, ...]] = ("moments", "variance")
+
+    strength: float = setting(1.0, "λ: pull of features to their class' centroid", at_least=0)
+    head_share: float = setting(1.0, "steps for the head, as a multiple of the body's", above=0)
+
+    _centroids: Matrix | None = PrivateAttr(None)
+    _known: Vector | None = PrivateAttr(None)
+    _moments: dict[int, tuple[Matrix, float]] = PrivateAttr(default_factory=dict)
+
+    def build(self, model: nn.Module, problem: Problem) -> nn.Module:
+        return Aligned(*split(model, problem))
+
+    def answer(self, problem: Problem) -> Update:
+        def counted(parameters: Tree, everything: Batch, view: View) -> Tree:
+            features = view.forward(parameters, everything["inputs"], True)
+            sums, _ = by_class(features, everything, len(parameters["counts"]))
+            size = everything["weight"].sum()
+            moments = sums / size
+            squares = (features.square().sum(dim=-1) * everything["weight"]).sum() / size
+            return {"moments": moments, "variance": (squares - moments.square().sum()) / size}
+
+        return counted
+
+    def brief(self, survey: Survey) -> dict[str, Vector]:
+        pairs = zip(survey.values["moments"], survey.values["variance"], strict=True)
+        self._moments = {c: (h, float(v)) for c, (h, v) in zip(survey.present, pairs, strict=True)}
+        shape = survey.values["moments"].shape[1:]
+        if self._centroids is None or self._known is None:
+            return {"centroids": np.zeros(shape), "known": np.zeros(shape[0])}
+        return {"centroids": self._centroids, "known": self._known}
+
+    def phases(self, problem: Problem) -> list[Phase]:
+        def aligned(parameters: Tree, batch: Batch, view: View) -> Tensor:
+            features = view.forward(parameters, batch["inputs"], True)
+            weight, bias = parameters["head.weight"], parameters["head.bias"]
+            label = batch["label"].long()
+            away = (features - view.brief["centroids"][label]).square().mean(dim=-1)
+            pull = (away * view.brief["known"][label]).mean()
+            return view.objective(features @ weight.T + bias, batch) + self.strength * pull
+
+        def centred(parameters: Tree, everything: Batch, view: View) -> Tree:
+            features = view.forward(parameters, everything["inputs"], True)
+            sums, counts = by_class(features, everything, len(parameters["counts"]))
+            return {"centroids": sums / counts.clamp(min=1).unsqueeze(-1), "counts": counts}
+
+        return [
+            Phase(train=("head.*",), share=self.head_share),
+            Phase(train=("body.*",), loss=aligned, after=centred),
+        ]
+
+    def phases_alone(self, problem: Problem) -> list[Phase]:
+        return [Phase()]
+
+    def mix(self, round: Round) -> Mapping[str, Mixing]:
+        counts = round.told["counts"]
+        sums = (round.told["centroids"] * counts[..., None]).sum(axis=0)
+        self._known = (counts.sum(axis=0) > 0).astype(np.float64)
+        self._centroids = sums / np.maximum(counts.sum(axis=0), 1.0)[:, None]
+        body = Mixing.shared(round.sizes, receivers=round.everyone)
+        known = [client for client in round.present if client in self._moments]
+        if len(known) < len(round.present):  # somebody's features were not finite
+            return {"*": body}
+        stacked = np.stack([self._moments[client][0].ravel() for client in known])
+        products = stacked @ stacked.T
+        variances = np.array([self._moments[client][1] for client in known])
+        rows = np.stack([combination(products, variances, i) for i in range(len(known))])
+        mean = body.weights[:1]
+        absent = [client for client in round.everyone if client not in known]
+        route = {client: row for row, client in enumerate(known)} | dict.fromkeys(
+            absent, len(known)
+        )
+        return {"head.*": Mixing(np.concatenate([rows, mean]), route), "*": body}
+
+    def state(self) -> dict[str, Any]:
+        if self._centroids is None or self._known is None:
+            return {}
+        return {"centroids": self._centroids.tolist(), "known": self._known.tolist()}
+
+    def load(self, state: dict[str, Any]) -> None:
+        if state:
+            self._centroids = np.array(state["centroids"])
+            self._known = np.array(state["known"])

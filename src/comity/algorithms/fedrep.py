@@ -1,0 +1,35 @@
+"""FedRep (Collins et al., 2021): a shared representation, a private head."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from torch import nn
+
+from comity.algorithms.algorithm import algorithm
+from comity.algorithms.fedavg import FedAvg
+from comity.algorithms.parts import Split, split
+from comity.local import Phase
+from comity.problems import Problem
+from comity.settings import setting
+
+
+@algorithm(
+    "fedrep",
+    title="FedRep",
+    paper="Collins et al., 2021",
+    family="client-specific: personalised",
+    travels="the body, both ways; heads stay",
+)
+class FedRep(FedAvg):
+    """Each round first the head with the body standing still, then the body under that head."""
+
+    sends: ClassVar[tuple[str, ...]] = ("body.*",)
+
+    head_share: float = setting(1.0, "steps for the head, as a multiple of the body's", above=0)
+
+    def build(self, model: nn.Module, problem: Problem) -> nn.Module:
+        return Split(*split(model, problem))
+
+    def phases(self, problem: Problem) -> list[Phase]:
+        return [Phase(train=("head.*",), share=self.head_share), Phase(train=("body.*",))]

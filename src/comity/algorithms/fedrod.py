@@ -1,0 +1,72 @@
+"""FedROD (Chen and Chao, 2022): a generic head, fair to all classes, and a private one."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from typing import ClassVar
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from comity.algorithms.algorithm import algorithm
+from comity.algorithms.fedavg import FedAvg
+from comity.algorithms.parts import split
+from comity.fleet import Tree
+from comity.local import Batch, Phase, View
+from comity.problems import Problem
+
+_NEVER = -1e4  # the logarithm of no sample at all, but finite
+
+
+class TwoHeads(nn.Module):
+    """A body, the generic head that travels with it, and a private head."""
+
+    def __init__(self, body: nn.Module, head: nn.Linear) -> None:
+        super().__init__()
+        self.body, self.head, self.personal = body, head, deepcopy(head)
+        self.counts = nn.Parameter(torch.zeros(head.out_features), requires_grad=False)
+        """How many samples of each class the client has."""
+
+    def logits(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
+        """Of the generic head, and of the private one, which leaves the body as it is."""
+        features = self.body(inputs)
+        return self.head(features), self.personal(features.detach())
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Both, one beside the other while training; their sum is the prediction."""
+        generic, own = self.logits(inputs)
+        return torch.cat([generic, own], dim=-1) if self.training else generic + own
+
+
+@algorithm(
+    "fedrod",
+    title="FedROD",
+    paper="Chen and Chao, 2022",
+    family="client-specific: personalised",
+    travels="body and generic head, both ways; private heads and class counts stay",
+)
+class FedROD(FedAvg):
+    """CE(s_g + log c_i, y) trains body and generic head, CE(stop(s_g) + s_p, y) the private one."""
+
+    needs_classes: ClassVar[bool] = True
+    sends: ClassVar[tuple[str, ...]] = ("body.*", "head.*")
+
+    def build(self, model: nn.Module, problem: Problem) -> nn.Module:
+        return TwoHeads(*split(model, problem))
+
+    def phases(self, problem: Problem) -> list[Phase]:
+        def counted(parameters: Tree, everything: Batch, view: View) -> Tree:
+            classes = torch.arange(len(parameters["counts"]))
+            own = everything["label"].unsqueeze(-1) == classes
+            return {"counts": (own * everything["weight"].unsqueeze(-1)).sum(dim=0)}
+
+        def loss(parameters: Tree, batch: Batch, view: View) -> Tensor:
+            generic, own = view.forward(parameters, batch["inputs"]).chunk(2, dim=-1)
+            counts = parameters["counts"]
+            prior = torch.where(counts > 0, counts.clamp(min=1).log(), _NEVER)
+            label = batch["label"].long()
+            balanced = F.cross_entropy(generic + prior, label)
+            return balanced + F.cross_entropy(generic.detach() + own, label)
+
+        return [Phase(before=counted, loss=loss)]

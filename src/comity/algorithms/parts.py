@@ -1,0 +1,71 @@
+"""What personalised algorithms share: networks in two parts, copies, closeness of features."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+
+import torch
+from torch import Tensor, nn
+
+from comity.errors import UserError
+from comity.fleet import Tree
+from comity.problems import Problem
+
+_BANDWIDTHS = (10.0, 15.0, 20.0, 50.0)
+
+
+class Split(nn.Module):
+    """A network in two parts: the body makes features, the head answers."""
+
+    def __init__(self, body: nn.Module, head: nn.Module) -> None:
+        super().__init__()
+        self.body, self.head = body, head
+
+    def features(self, inputs: Tensor) -> Tensor:
+        found: Tensor = self.body(inputs)
+        return found
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        outputs: Tensor = self.head(self.body(inputs))
+        return outputs
+
+
+def split(model: nn.Module, problem: Problem) -> tuple[nn.Module, nn.Linear]:
+    """Body and head of a problem's network: its parts of these names, or all but its last layer."""
+    body, head = getattr(model, "body", None), getattr(model, "head", None)
+    if isinstance(model, nn.Sequential) and len(model) > 1:
+        body, head = model[:-1], model[-1]
+    if not isinstance(body, nn.Module) or not isinstance(head, nn.Linear):
+        raise UserError(
+            f"problem {problem.name}: its network has no head of its own. It must have parts named "
+            "'body' and 'head' (an nn.Linear), or be an nn.Sequential that ends in nn.Linear."
+        )
+    return body, head
+
+
+def frozen(module: nn.Module) -> nn.Module:
+    """A copy that no gradient trains."""
+    return deepcopy(module).requires_grad_(False)
+
+
+def under(parameters: Tree, prefix: str) -> Tree:
+    """The tensors whose names begin so, without that beginning."""
+    return {k.removeprefix(prefix): t for k, t in parameters.items() if k.startswith(prefix)}
+
+
+def named(parameters: Tree, prefix: str) -> Tree:
+    """Tensors under names that begin so."""
+    return {f"{prefix}{name}": tensor for name, tensor in parameters.items()}
+
+
+def mmd(x: Tensor, y: Tensor) -> Tensor:
+    """Maximum mean discrepancy of two equally large batches of features, with Gaussian kernels.
+
+    The mean over all pairs of K(x,x) + K(y,y) − 2 K(x,y), K = Σ_a exp(−‖·‖² / 2a).
+    """
+
+    def kernel(one: Tensor, other: Tensor) -> Tensor:
+        square = (one.unsqueeze(1) - other.unsqueeze(0)).square().sum(dim=-1)
+        return torch.stack([torch.exp(-square / (2 * a)) for a in _BANDWIDTHS]).sum(dim=0)
+
+    return (kernel(x, x) + kernel(y, y) - 2 * kernel(x, y)).mean()

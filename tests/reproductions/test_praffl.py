@@ -1,0 +1,148 @@
+"""The tables of PraFFL, with runs as short as can be."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+import comity
+from comity.errors import UserError
+from comity.problems.synthetic import reference_hypervolume
+from comity.report.figures import reproduced
+from comity.reproductions import TABLES as ALL
+from comity.reproductions.praffl import ALGORITHMS, DATA, SPLITS, TABLES, printed, reproduce_praffl
+
+TINY = {"rounds": 2, "supervised": {"local_epochs": 1}, "praffl": {"sampled": 4, "tested": 11}}
+ROWS = ["praffl", "agnostic-fair-pooled"]
+
+
+@pytest.fixture(autouse=True)
+def without_pages(monkeypatch):
+    """No pictures of the runs, which are tested elsewhere; only those of the table."""
+    monkeypatch.setattr("comity.report.write_report", lambda run: None)
+    monkeypatch.setattr("comity.report.write_comparison_report", lambda *about: None)
+
+
+def test_table_2_sets_what_clients_reach_beside_what_is_printed(tmp_path):
+    only, out = "praffl-synthetic", tmp_path / "r"
+    made = reproduce_praffl("praffl-2", only=only, seeds=2, rows=ROWS, out=out, **TINY)
+    assert json.loads((out / "praffl-2.json").read_text()) == made.results
+    assert (out / "praffl-2.png").stat().st_size > 10_000
+    praffl, pooled = made.results["rows"]
+    assert (praffl["printed"]["mean"], pooled["printed"]["mean"]) == (0.763, 0.53)
+    assert [row["centralised"] for row in made.results["rows"]] == [False, True]
+    assert praffl["reference"] == reference_hypervolume()
+    runs = comity.open(out / only).runs["praffl|dirichlet"]
+    assert [run.configuration.seed for run in runs] == praffl["seeds"] == [1, 2]
+    reached = [run.results["spanned"]["hypervolume"] for run in runs]
+    assert praffl["ours"]["mean"] == pytest.approx(np.mean(reached))
+    assert praffl["ours"]["std"] == pytest.approx(np.std(reached))
+    trivial = [run.results["trivial"]["own_hypervolume"] for run in runs]
+    assert praffl["trivial"] == pytest.approx(np.mean(trivial))
+    results = sorted(out.rglob("results.json"))
+    before = [path.stat().st_mtime_ns for path in results]
+    again = reproduce_praffl("praffl-2", only=only, seeds=2, rows=ROWS, out=out, **TINY)
+    assert [path.stat().st_mtime_ns for path in results] == before, "finished runs are used again"
+    assert again.results == made.results
+    with pytest.raises(UserError, match=r"holds no runs of fedfb\. Choose another directory"):
+        reproduce_praffl("praffl-2", only=only, rows=["fedfb"], out=out, **TINY)
+    with pytest.raises(UserError, match="rounds = 2, not 3"):
+        reproduce_praffl("praffl-2", only=only, rows=ROWS, out=out, **{**TINY, "rounds": 3})
+
+
+def test_table_3_varies_the_number_of_clients(tmp_path):
+    made = reproduce_praffl("praffl-3", seeds=1, rows=["praffl"], out=tmp_path / "r", **TINY)
+    rows = made.results["rows"]
+    assert [row["clients"] for row in rows] == [3, 10, 20]
+    assert [row["printed"]["mean"] for row in rows] == [0.763, 0.798, 0.761]
+    for row in rows:
+        (run,) = comity.open(tmp_path / "r" / f"clients-{row['clients']}").runs["praffl|dirichlet"]
+        assert len(run.results["per_client"]) == row["clients"]
+        assert row["ours"]["mean"] == run.results["metrics"]["own_hypervolume"]
+    (axes,) = reproduced(made.results).axes
+    assert axes.get_xlabel() == "number of clients"
+    assert (tmp_path / "r" / "praffl-3.png").is_file()
+    (paper,) = [line for line in axes.lines if line.get_gid() == "printed"]
+    np.testing.assert_allclose(paper.get_data(), [[3, 10, 20], [0.763, 0.798, 0.761]])
+    (ours,) = axes.containers
+    np.testing.assert_allclose(ours[0].get_ydata(orig=False), [row["ours"]["mean"] for row in rows])
+
+
+def test_the_split_between_the_phases_is_varied(tmp_path):
+    rows = list(SPLITS)[::4]
+    made = reproduce_praffl("praffl-7", seeds=1, rows=rows, out=tmp_path / "r", **TINY)
+    assert [row["split"] for row in made.results["rows"]] == [0.1, 0.9]
+    assert {row["printed"]["mean"] for row in made.results["rows"]} == {None}
+    for row in made.results["rows"]:
+        (run,) = comity.open(tmp_path / "r" / "splits").runs[f"{row['algorithm']}|dirichlet"]
+        assert run.configuration.algorithm_settings["split"] == row["split"]
+        assert run.configuration.algorithm_settings["sampled"] == 4
+    figure = reproduced(made.results)
+    assert "split" in figure.axes[0].get_xlabel()
+    names = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert "praffl" in names
+    assert "printed in the paper" not in names
+
+
+def row(problem, algorithm, ours, paper):
+    return {
+        "problem": problem,
+        "clients": 3,
+        "algorithm": algorithm,
+        "centralised": False,
+        "printed": {"mean": paper, "std": None},
+        "ours": {"mean": ours, "std": 0.01},
+        "trivial": 0.6,
+        "reference": 0.854 if problem == "praffl-synthetic" else None,
+    }
+
+
+def test_problems_stand_side_by_side():
+    rows = [row(p, a, 0.7, 0.8) for p in ("praffl-synthetic", "praffl-bank") for a in "ab"]
+    head = {"table": "praffl-2", "across": None, "reference_point": [0.0, 0.0]}
+    figure = reproduced({**head, "rows": rows})
+    assert [axes.get_title() for axes in figure.axes] == ["praffl-synthetic", "praffl-bank"]
+    assert figure.get_supxlabel() == "hypervolume per client, from (0, 0)"
+    for axes in figure.axes:
+        (paper,) = [line for line in axes.lines if line.get_gid() == "printed"]
+        np.testing.assert_allclose(paper.get_xdata(), [0.8, 0.8])
+    # only of the synthetic people is it known what is possible
+    known = [[line.get_gid() for line in axes.lines].count("possible") for axes in figure.axes]
+    assert known == [1, 0]
+
+
+@pytest.mark.parametrize("problem", DATA)
+def test_every_problem_has_a_printed_figure_an_algorithm(problem):
+    figures = printed("praffl-2", problem, 3)
+    assert figures.keys() == ALGORITHMS.keys()
+    assert all(0 < value < 1 for value in figures.values())
+    assert max(figures, key=figures.__getitem__) == "praffl"
+
+
+def test_what_is_printed_is_what_the_paper_prints():
+    assert printed("praffl-2", "praffl-adult", 2)["fairfed"] == 0.269
+    assert printed("praffl-3", "praffl-synthetic", 10)["lft-fedavg"] == 0.641
+    assert printed("praffl-7", "praffl-synthetic", 3) == {}
+
+
+@pytest.mark.parametrize(
+    ("table", "values", "said"),
+    [
+        ("praffl-2", {"only": "praffl-mnist"}, "praffl-mnist"),
+        ("praffl-3", {"only": "praffl-bank"}, "praffl-bank"),
+        ("praffl-2", {"rows": ["fedavg"]}, "fedavg"),
+        ("praffl-7", {"rows": ["praffl"]}, r"split=0\.1"),
+        ("praffl-3", {"clients": 5}, "praffl-3 says itself how many"),
+    ],
+)
+def test_what_a_table_does_not_have_is_refused(tmp_path, table, values, said):
+    with pytest.raises(UserError, match=said):
+        reproduce_praffl(table, out=tmp_path / "r", **values)
+    assert not (tmp_path / "r").exists()
+
+
+def test_the_tables_are_known_by_their_names():
+    assert {*TABLES} == {"praffl-2", "praffl-3", "praffl-7"}
+    assert all(ALL[name] is reproduce_praffl for name in TABLES)
