@@ -5,6 +5,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+import comity
 from comity.algorithms import make
 from comity.algorithms.fairbatch import (
     Cells,
@@ -78,38 +79,59 @@ def test_weights_of_samples_by_hand():
     ],
 )
 def test_the_step_of_two_groups_follows_the_rule(losses, sign):
-    """u_y = l_y0/m_0 - l_y1/m_1; λ(0,0) falls and λ(0,1) rises by α where u_0 > u_1."""
+    """u_y = l_y0/m_0 - l_y1/m_1; λ(0,0) rises and λ(0,1) falls by α where u_0 > u_1.
+
+    So the label weighs more in the group that has learned it worse (the opposite signs, as public
+    code has them, drive groups apart: see the test on SYNTHETIC below).
+    """
     m = COUNTS.sum(dim=0)
     apart = [row[0] / m[0] - row[1] / m[1] for row in losses]
     assert (apart[0] > apart[1]) == (sign > 0)
-    first = torch.tensor([2 / 3 - sign * 0.1, 1 / 4 + sign * 0.1])
+    first = torch.tensor([2 / 3 + sign * 0.1, 1 / 4 - sign * 0.1])
     torch.testing.assert_close(moved(losses), torch.stack([first, 1 - first]))
 
 
 @pytest.mark.parametrize("passes", [1, 2, 5])
 def test_steps_become_shorter_pass_by_pass(passes):
     found = moved([[240.0, 30.0], [100.0, 180.0]], passes=passes)
-    torch.testing.assert_close(found[0, 1], torch.tensor(0.25 + 0.1 / passes))
+    torch.testing.assert_close(found[0, 1], torch.tensor(0.25 - 0.1 / passes))
 
 
 def test_weights_stay_between_zero_and_one():
     found = moved([[240.0, 30.0], [100.0, 180.0]], alpha=0.9)
-    assert found.tolist() == [[0.0, 1.0], [1.0, 0.0]]
+    assert found.tolist() == [[1.0, 0.0], [0.0, 1.0]]
 
 
 def test_more_than_two_groups_move_by_how_far_they_are_apart():
-    """λ(0,z) += √α (g_0 - g_z), λ(0,0) -= the sum, g_z = (l_0z - l_1z) / m_z."""
+    """λ(0,z) += √α (g_z - g_0), λ(0,0) -= the sum, g_z = (l_0z - l_1z) / m_z."""
     counts = torch.tensor([[10.0, 30.0, 20.0], [10.0, 10.0, 20.0]])
     losses = [[8.0, 8.0, 4.0], [2.0, 4.0, 6.0]]  # g = .3, .1, -.05
     start = [[0.5, 0.75, 0.5], [0.5, 0.25, 0.5]]
     found = moved(losses, torch.tensor(start), counts, passes=3, alpha=0.04)
-    first = torch.tensor([0.5 - 0.2 * (0.2 + 0.35), 0.75 + 0.2 * 0.2, 0.5 + 0.2 * 0.35])
+    first = torch.tensor([0.5 + 0.2 * (0.2 + 0.35), 0.75 - 0.2 * 0.2, 0.5 - 0.2 * 0.35])
     torch.testing.assert_close(found, torch.stack([first, 1 - first]))
 
 
 def test_a_group_without_members_does_not_break_the_step():
     found = moved([[3.0, 0.0], [1.0, 0.0]], START, torch.tensor([[4.0, 0.0], [4.0, 0.0]]))
-    torch.testing.assert_close(found[0], torch.tensor([2 / 3 - 0.1, 0.25 + 0.1]))
+    torch.testing.assert_close(found[0], torch.tensor([2 / 3 + 0.1, 0.25 - 0.1]))
+
+
+def test_the_step_makes_a_federation_fairer(tmp_path):
+    """On SYNTHETIC, whose two groups differ much in how often their label is yes."""
+    fairness = [
+        comity.run(
+            "praffl-synthetic",
+            algorithm="lft-fedavg",
+            rounds=2,
+            keep="last",
+            supervised={"local_epochs": 10},
+            out=tmp_path / str(alpha),
+            **{"lft-fedavg": {"alpha": alpha}},
+        ).results["metrics"]["fairness"]
+        for alpha in (0.0, 0.1)
+    ]
+    assert fairness[1] > fairness[0] + 0.05
 
 
 # -- a client's training -------------------------------------------------------------------

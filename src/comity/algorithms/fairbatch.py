@@ -93,18 +93,19 @@ def sample_weights(balance: Tensor, counts: Tensor) -> Tensor:
 def rebalanced(
     balance: Tensor, losses: Tensor, cells: Tensor, passes: Tensor, alpha: float
 ) -> Tensor:
-    """λ after a pass: more weight to the label that its group has learned worse than the others.
+    """λ after a pass: more weight to a label in the group that has learned it worse.
 
-    With g_z = (l_0z − l_1z) / m_z, demographic parity of two groups asks for a step of
-    α / passes against the sign of g_0 − g_1; of more groups, λ(0,z) moves by √α (g_0 − g_z) and
-    λ(0,0) by minus the sum of these. λ(1,z) = 1 − λ(0,z).
+    With g_z = (l_0z − l_1z) / m_z, for two groups λ(0,1) takes a step of α / passes in the direction
+    of g_1 − g_0, and λ(0,0) the opposite one; for more, λ(0,z) moves by √α (g_z − g_0) and λ(0,0) by
+    minus the sum of these. λ(1,z) = 1 − λ(0,z). This levels how often groups get a yes, as FedFB's
+    step does; the opposite signs, which public code has for two groups, drive groups apart.
     """
     apart = (losses[0] - losses[1]) / cells.sum(dim=0).clamp(min=1)
-    ahead = apart[0] - apart[1:]
+    behind = apart[1:] - apart[0]
     if len(apart) == 2:
-        step = alpha / passes * torch.where(ahead > 0, 1.0, -1.0)
+        step = alpha / passes * torch.where(behind > 0, 1.0, -1.0)
     else:
-        step = alpha**0.5 * ahead
+        step = alpha**0.5 * behind
     first = balance[0] + torch.cat([-step.sum(dim=0, keepdim=True), step])
     first = first.clamp(0.0, 1.0)
     return torch.stack([first, 1 - first])

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.func import functional_call, vmap
 
-from comity.fleet import Fleet, Tree, forward, one_by_one
+from comity.fleet import Fleet, Tree, convolves, forward, one_by_one
 from comity.learners.holdings import Holdings
 from comity.learners.learner import Rows
 from comity.local import Batch, Setup, View
@@ -42,7 +42,7 @@ class Stacked:
         self.preferences = torch.from_numpy(preferences).float()
         self.scale = torch.ones(len(clients), len(problem.objectives))
         """What each loss of each client is divided by."""
-        self.mapped = True
+        self.mapped = not convolves(self.module)
         self._problem, self._clients, self._seed = problem, clients, seed
         self._conditional, self._rounds = setup.conditional, setup.rounds
         self._forward = forward(self.module)

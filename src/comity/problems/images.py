@@ -243,6 +243,7 @@ def image_problem(
         losses=losses,
         scores=scores,
         constant=Commonest(samples),
+        classified=True,
         dealer=dealer,
         defaults={
             "optimiser": "sgd",

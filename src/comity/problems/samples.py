@@ -75,8 +75,8 @@ class DataProblem(Problem):
     """A reference point that only models of some use are above."""
     groups: Mapping[str, int] = field(default_factory=dict)
     """The columns that say which group a sample's person belongs to, and how many there are."""
-    classes: int | None = None
-    """How many classes there are, where ``label`` is one and the network has an output for each."""
+    classified: bool = False
+    """Whether ``label`` is a class, and the network has an output for each."""
     encode: Callable[[Columns], NDArray[np.float32]] | None = None
     """The inputs (before `prepare`) of new samples, from the columns of a file."""
     dealer: Callable[[Samples, Deal], list[Share]] | None = None
