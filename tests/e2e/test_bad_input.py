@@ -144,7 +144,7 @@ CASES = {
     ),
     "unknown partition": (
         ["run", "german-credit-gender-dp", "--partition", "sideways"],
-        ["sideways", "iid, dirichlet:ALPHA or natural"],
+        ["sideways", "iid, dirichlet:ALPHA, pathological:S, shards:S or natural"],
     ),
     "partition without a number": (
         ["run", "german-credit-gender-dp", "--partition", "dirichlet"],

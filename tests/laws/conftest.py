@@ -10,39 +10,58 @@ from comity.algorithms import algorithms
 
 ALGORITHMS = sorted(algorithms())
 ACTING = [name for name in ALGORITHMS if not algorithms()[name].needs_losses()]
+
+
+def data_of(algorithm: str) -> str:
+    """A problem with data that an algorithm can learn."""
+    return "tiny-answers" if algorithms()[algorithm].needs_classes else "tiny-people"
+
+
 CASES = [
     *((algorithm, "tiny-treasure") for algorithm in ACTING),
-    *((algorithm, "tiny-people") for algorithm in ALGORITHMS),
+    *((algorithm, data_of(algorithm)) for algorithm in ALGORITHMS),
 ]
 CONTINUOUS = [(algorithm, "tiny-trolley") for algorithm in ("fedprox", "fedpref")]
+WRAPPED = [
+    (f"{algorithm}+confree", data_of(algorithm))
+    for algorithm in ("fedavg", "fedrep", "fedpac", "ditto")
+]
+"""Some hosts of ConFREE: a shared model, a shared body, a part of what travels, one of two."""
 
 
 EVERYBODY = [name for name in ALGORITHMS if algorithms()[name].centralised]
 """Algorithms whose clients cannot be absent."""
 
 
-@pytest.fixture(params=CASES, ids="-".join)
+def settings_of(entry: str, problem: str) -> dict[str, Any]:
+    """The settings of an algorithm, which may be under ConFREE, on a problem."""
+    name, _, wrapper = entry.partition("+")
+    wrapped = {"wrapper": wrapper} if wrapper else {}
+    return {"algorithm": name, "problem": problem, **wrapped}
+
+
+@pytest.fixture(params=[*CASES, *WRAPPED], ids="-".join)
 def plain(request) -> dict[str, Any]:
     """Every registered algorithm on an environment, if it can learn one, and on data."""
-    name, problem = request.param
-    return {"algorithm": name, "problem": problem}
+    return settings_of(*request.param)
 
 
-@pytest.fixture(params=[*CASES, *CONTINUOUS], ids="-".join)
+@pytest.fixture(params=[*CASES, *WRAPPED, *CONTINUOUS], ids="-".join)
 def case(request) -> dict[str, Any]:
     """The same with guards, and some of them on a continuous problem, as settings."""
-    name, problem = request.param
-    return {"algorithm": name, "problem": problem, "guard": algorithms()[name].communicates}
+    settings = settings_of(*request.param)
+    return {**settings, "guard": algorithms()[settings["algorithm"]].communicates}
 
 
 @pytest.fixture(params=ALGORITHMS)
 def uneven(request) -> dict[str, Any]:
     """Every registered algorithm where clients have unlike data and go through them twice."""
+    problem = data_of(request.param)
     return {
         "algorithm": request.param,
-        "problem": "tiny-people",
+        "problem": problem,
         "sizes": "8,4,2,1",
-        "supervised": {"local_epochs": 2, "batch_size": 48},
+        "supervised": {"local_epochs": 2, "batch_size": 48 if problem == "tiny-people" else 12},
     }
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import replace
+from fnmatch import fnmatchcase
 
 import numpy as np
 import pytest
@@ -12,7 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from comity.algorithms import Algorithm, Round, Survey, algorithms, make
+from comity.algorithms.confree import ConFREE
 from comity.fleet import Fleet
+from comity.mixing import Mixing, Pick
 from tests.laws.conftest import ALGORITHMS
 
 OBJECTIVES = 3
@@ -21,11 +25,15 @@ SETTINGS = {
     "cfl": {"threshold": 1e9, "patience": 1},
     "fairfed": {"rule": "additive"},
 }
-GROUPS = 2
+GROUPS, CLASSES, FEATURES = 2, 3, 4
+TOLD = {"centroids": (CLASSES, FEATURES), "counts": (CLASSES,)}
+"""What is told beside a model, if it is more than a number; gains are one for each client."""
 SURVEYING = [name for name in ALGORITHMS if algorithms()[name].surveys]
 MIXING = [name for name in ALGORITHMS if algorithms()[name].mix is not Algorithm.mix]
 EQUAL = [name for name in MIXING if not algorithms()[name].centralised]
 """All but those that say that their first client is not like the others."""
+GUIDED = [name for name in MIXING if algorithms()[name].guided]
+"""Hosts of ConFREE."""
 
 
 def prepared(name: str, survey: Survey | None = None) -> Algorithm:
@@ -46,15 +54,16 @@ def random_round(seed: int, clients: int, name: str, number: int = 1) -> Round:
     """A round as this algorithm would see it."""
     rows = len(rows_of(name, np.arange(clients)))
     g = torch.Generator().manual_seed(seed)
-    start = Fleet({"a": torch.randn(1, 5, 3, generator=g), "b": torch.randn(1, 4, generator=g)})
+    shapes = {"body.a": (5, 3), "body.b": (4,), "head.a": (2, 3)}
+    start = Fleet({k: torch.randn(1, *shape, generator=g) for k, shape in shapes.items()})
     start = Fleet({k: t.expand(rows, *t.shape[1:]) for k, t in start.tensors.items()})
     sent = Fleet({k: t + torch.randn(t.shape, generator=g) for k, t in start.tensors.items()})
     sizes = torch.randint(1, 50, (clients,), generator=g).double().numpy()
     ids = tuple(range(clients))
-    told = {
-        tell: torch.rand(clients, generator=g).double().numpy() + 0.1
-        for tell in algorithms()[name].tells
-    }
+    told = {}
+    for tell in algorithms()[name].tells:
+        shape = (clients,) if tell == "gains" else TOLD.get(tell, ())
+        told[tell] = torch.rand(clients, *shape, generator=g).double().numpy() + 0.1
     return Round(number, ids, ids, sent, start, sizes, told)
 
 
@@ -83,6 +92,8 @@ def random_survey(seed: int, clients: int) -> Survey:
         "right": np.floor(members.sum(axis=1) * rng.uniform(size=clients)),
         "losses": rng.uniform(0.1, 2.0, (clients, OBJECTIVES)),
         "preferences": rng.dirichlet(np.ones(OBJECTIVES), clients),
+        "moments": rng.normal(size=(clients, CLASSES, FEATURES)),
+        "variance": rng.uniform(0.01, 0.1, clients),
     }
     return Survey(tuple(range(clients)), values, Fleet({"a": torch.from_numpy(gradients)}))
 
@@ -95,15 +106,25 @@ def shuffled(survey: Survey, order: np.ndarray) -> Survey:
     return Survey(survey.present, values, survey.gradients.select(rows))
 
 
-def given_models(name: str, round: Round, survey: Survey) -> dict[int, np.ndarray]:
-    """What each client would be sent after a survey and training."""
-    mixings = prepared(name, survey).mix(round)
+def mixed(
+    name: str, round: Round, survey: Survey | None, wrapper: ConFREE | None
+) -> Mapping[str, Mixing | Pick]:
+    """What the server makes of a round, with something in the place of its means or without."""
+    algorithm = prepared(name, survey)
+    mixings = algorithm.mix(round)
+    return mixings if wrapper is None else wrapper.guided(mixings, round, algorithm.guided)[0]
+
+
+def given_models(
+    name: str, round: Round, survey: Survey, wrapper: ConFREE | None = None
+) -> dict[int, np.ndarray]:
+    """What each client would be sent after a survey and training; of several models, the mean."""
+    mixings = mixed(name, round, survey, wrapper)
     models: dict[int, list[np.ndarray]] = {client: [] for client in round.everyone}
     for tensor in round.sent:
-        mixing = mixings.get(tensor, mixings.get("*"))
-        assert mixing is not None
+        mixing = next(m for pattern, m in mixings.items() if fnmatchcase(tensor, pattern))
         given, base = round.sent[tensor], torch.zeros(1)
-        if mixing.base is not None:
+        if isinstance(mixing, Mixing) and mixing.base is not None:
             given, base = given - round.start[tensor], mixing.base[tensor]
         rows = (base + Fleet({tensor: given}).mix(mixing.weights)[tensor]).flatten(1)
         for client, row in mixing.route.items():
@@ -114,12 +135,24 @@ def given_models(name: str, round: Round, survey: Survey) -> dict[int, np.ndarra
 @settings(deadline=None)
 @given(seed=st.integers(0, 2**30), clients=st.integers(1, 7), name=st.sampled_from(MIXING))
 def test_4_honest_weights(seed, clients, name):
-    round = random_round(seed, clients, name)
-    for survey in (None, random_survey(seed, clients)):
-        for mixing in prepared(name, survey).mix(round).values():
+    assert_honest(name, random_round(seed, clients, name), None)
+
+
+@settings(deadline=None)
+@given(seed=st.integers(0, 2**30), clients=st.integers(1, 7), name=st.sampled_from(GUIDED))
+def test_4_honest_weights_of_steps_without_conflict(seed, clients, name):
+    """They sum to what they like, but nobody counts less than nothing."""
+    for wrapper in (ConFREE(), ConFREE(scope="model", guidance="sequential", rescale=False)):
+        assert_honest(name, random_round(seed, clients, name), wrapper)
+
+
+def assert_honest(name: str, round: Round, wrapper: ConFREE | None) -> None:
+    for survey in (None, random_survey(1, len(round.present))):
+        for mixing in mixed(name, round, survey, wrapper).values():
             mixing.check(len(round.sent))
             assert set(mixing.route.values()) <= set(range(len(mixing.weights)))
-            assert mixing.base is None or len(mixing.base) == len(mixing.weights)
+            base = mixing.base if isinstance(mixing, Mixing) else None
+            assert base is None or len(base) == len(mixing.weights)
 
 
 @settings(deadline=None)
@@ -129,9 +162,21 @@ def test_3_no_favourites(seed, clients, name):
     round, survey = random_round(seed, clients, name), random_survey(seed, clients)
     order = np.random.default_rng(seed).permutation(clients)
     plain = given_models(name, round, survey)
-    mixed = given_models(name, relabelled(name, round, order), shuffled(survey, order))
+    renamed = given_models(name, relabelled(name, round, order), shuffled(survey, order))
     for new, old in enumerate(order.tolist()):
-        np.testing.assert_allclose(mixed[new], plain[old], rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(renamed[new], plain[old], rtol=1e-4, atol=1e-5)
+
+
+@settings(deadline=None, max_examples=50)
+@given(seed=st.integers(0, 2**30), clients=st.integers(3, 6), name=st.sampled_from(GUIDED))
+def test_3_no_favourites_of_a_step_without_conflict(seed, clients, name):
+    round, survey = random_round(seed, clients, name), random_survey(seed, clients)
+    order = np.random.default_rng(seed).permutation(clients)
+    plain = given_models(name, round, survey, ConFREE())
+    again = relabelled(name, round, order), shuffled(survey, order), ConFREE()
+    renamed = given_models(name, *again)
+    for new, old in enumerate(order.tolist()):
+        np.testing.assert_allclose(renamed[new], plain[old], rtol=1e-3, atol=1e-3)
 
 
 @settings(deadline=None)
@@ -166,7 +211,9 @@ def test_7_a_survey_that_nobody_answered_changes_nothing(name):
 def test_a_single_client_is_left_alone(seed, name):
     """Means of one are what it sent; a step may be of another length than the client's own."""
     round = random_round(seed, 1, name)
-    if any(mixing.base is not None for mixing in prepared(name).mix(round).values()):
+    if any(
+        getattr(mixing, "base", None) is not None for mixing in prepared(name).mix(round).values()
+    ):
         return
     sent = torch.cat([t.flatten() for t in round.sent.tensors.values()]).numpy()
     given = given_models(name, round, random_survey(seed, 1))
