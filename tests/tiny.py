@@ -27,7 +27,7 @@ from comity.learners.supervised_settings import SupervisedSettings
 from comity.local import Batch, Phase, Setup, View
 from comity.problems import DataProblem, EnvironmentProblem, Objective, Samples, find, register
 from comity.problems.fairness import Network
-from comity.problems.praffl import Losses, Scores, commonest
+from comity.problems.parity import Losses, Scores, commonest
 from comity.problems.samples import batch_of
 from comity.site import Site
 from comity.streams import stream, torch_seeded

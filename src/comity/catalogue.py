@@ -64,6 +64,10 @@ def _lines(settings: list[dict[str, Any]]) -> str:
     return "\n".join(lines) or "none"
 
 
+def _point(values: list[float]) -> str:
+    return ", ".join(f"{x:g}" for x in values)
+
+
 def _alike(entries: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:
     """Problems in one row: those of one data set share the first part of their titles."""
     rows: dict[str, list[dict[str, Any]]] = {}
@@ -82,12 +86,12 @@ def catalogue_table(what: What, entries: list[dict[str, Any]]) -> Table:
         for alike in _alike(entries):
             first = alike[0]
             objectives = dict.fromkeys(", ".join(entry["objectives"]) for entry in alike)
-            point = ", ".join(f"{x:g}" for x in first["reference_point"])
+            points = dict.fromkeys(_point(entry["reference_point"]) for entry in alike)
             table.add_row(
                 "\n".join(entry["name"] for entry in alike),
                 first["title"] if len(alike) == 1 else first["title"].partition(";")[0],
                 "\n".join(objectives),
-                point if len(alike) == 1 else "0, 0, …",
+                next(iter(points)) if len(points) == 1 else "0, 0, …",
                 first["front"],
                 first["learner"],
             )

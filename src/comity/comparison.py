@@ -35,6 +35,8 @@ from comity.problems.described import completed
 from comity.runs import CONFIG, Run, write_whole
 
 PLAN, RESULTS, REFERENCE = "comparison.toml", "comparison.json", "reference_set.csv"
+PAIRED = "mean_scalarised"
+"""What a wrapped algorithm gains over its host is measured in; a single objective's mean."""
 
 
 @dataclass(frozen=True)
@@ -268,11 +270,33 @@ def tabulate(problem: str, runs: Mapping[str, Sequence[Run]], path: Path) -> dic
                 "metrics": spread_of(metrics),
                 "metrics_last": spread_of(last),
                 "pooled": pooled(group),
+                **_paired(entry, preferences, runs),
                 **_yardsticks(group),
                 "runs": [str(run.path.relative_to(path)) for run in group],
             }
         )
     return table
+
+
+def _paired(
+    entry: str, preferences: str, runs: Mapping[str, Sequence[Run]]
+) -> dict[str, dict[str, Any]]:
+    """What a wrapped entry gains over its host, seed by seed, where the host is there, too."""
+    values = entry_values(entry)
+    if "wrapper" not in values:
+        return {}
+    bare = {key: value for key, value in values.items() if key not in ("wrapper", "confree")}
+    for key, group in runs.items():
+        host, _, kind = key.partition("|")
+        if kind == preferences and entry_values(host) == bare:
+            own = runs[f"{entry}|{preferences}"]
+            ours, theirs = ([r.results["metrics"].get(PAIRED) for r in g] for g in (own, group))
+            if None in (*ours, *theirs):  # a score that is undefined for all clients
+                return {}
+            each = np.subtract(ours, theirs).round(6)  # as exact as returns and scores are
+            spread = {"mean": float(each.mean()), "std": float(each.std()), "each": each.tolist()}
+            return {"paired": {"host": host, "difference": spread}}
+    return {}
 
 
 def pooled(runs: Sequence[Run]) -> dict[str, float]:

@@ -48,7 +48,8 @@ class Configuration(Settings):
         "dirichlet", "dirichlet[:ALPHA], equidistant, gaussian, same:W,W, shared:N,N or a CSV file"
     )
     partition: str = setting(
-        EVEN["partition"], "how data are dealt out: iid, dirichlet:ALPHA or natural"
+        EVEN["partition"],
+        "how data are dealt out: iid, dirichlet:ALPHA, pathological:S, shards:S or natural",
     )
     sizes: str = setting(
         EVEN["sizes"], "how much data clients have: equal, dirichlet:BETA or N,N,…"
@@ -225,7 +226,7 @@ def _refuse_unfit(
             f"{len(groups) or 'no'} such attributes. Use it on a problem with one, e.g. "
             "adult-gender-dp: comity list problems."
         )
-    if algorithm.needs_classes and not (isinstance(problem, DataProblem) and problem.classes):
+    if algorithm.needs_classes and not (isinstance(problem, DataProblem) and problem.classified):
         raise UserError(
             f"{name} needs labels that are classes, with one output of the network for each; "
             f"{problem.name} has none. Use it on a problem such as cifar10-small or praffl-adult."

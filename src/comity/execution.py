@@ -16,6 +16,7 @@ from comity.errors import UserError
 from comity.federation import Federation, Loop, Record
 from comity.fronts import front, measures, reach
 from comity.problems import DataProblem, EnvironmentProblem, Problem, register
+from comity.problems.partition import fingerprint
 from comity.runs import CONFIG, Run, Spans
 from comity.threads import limited
 
@@ -243,6 +244,7 @@ def _protocol(configuration: Configuration, problem: Problem) -> dict[str, Any]:
             "partition": configuration.partition,
             "sizes": configuration.sizes,
             "samples": {part: [len(getattr(s, part)) for s in shares] for part in parts},
+            "split": fingerprint(shares),
             "notes": list(problem.samples().notes),
         }
         if problem.strict_point is not None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from fnmatch import fnmatchcase
 from typing import Any
 
 import numpy as np
@@ -17,12 +16,11 @@ import torch
 
 from comity.algorithms import Round, Survey
 from comity.configuration import Configuration
+from comity.exchange import Engine, Message, Order, Report, Rows, Values, alike
 from comity.fleet import Fleet, Matrix
-from comity.mixing import Mixing, Pick
-from comity.site import Engine, Message, Order, Report, Rows, Values, initial_fleet
+from comity.mixing import TARGET, Mixing, Pick, mixed, who_from_whom
+from comity.site import initial_fleet
 from comity.streams import stream
-
-_TARGET = "target."  # target networks that travel are mixed like the networks they belong to
 
 
 @dataclass
@@ -165,7 +163,8 @@ class Federation:
             record.conflict = asdict(conflict)
         self._take(sent, start, mixings)
         record.clusters = self.algorithm.clusters()
-        record.mixing = self._who_from_whom(mixings, senders)
+        sizes = {name: tensor[0].numel() for name, tensor in self._template.tensors.items()}
+        record.mixing = who_from_whom(mixings, sizes, self.everyone, senders)
         return failed
 
     def choose(self, message: Message, record: Record) -> None:
@@ -224,7 +223,7 @@ class Federation:
 
     def _initial(self, names: Sequence[str], clients: Sequence[int]) -> Fleet:
         """What some clients began with; of one common model, copies without the memory."""
-        models = Fleet({name: self._template[name.removeprefix(_TARGET)] for name in names})
+        models = Fleet({name: self._template[name.removeprefix(TARGET)] for name in names})
         if len(models) > 1:
             return models.select(self._places(clients))
         expanded = {k: t.expand(len(clients), *t.shape[1:]) for k, t in models.tensors.items()}
@@ -246,23 +245,7 @@ class Federation:
 
     def _take(self, sent: Fleet, start: Fleet, mixings: Mapping[str, Mixing | Pick]) -> None:
         """Mix, and keep the server models of clients that the new route does not name."""
-        for mixing in mixings.values():
-            mixing.check(len(sent))
-        route, rows = _common_route(mixings)
-        tensors = {}
-        for name in sent:
-            mixing = _of(mixings, name)
-            if isinstance(mixing, Pick):
-                mixed = sent[name][torch.from_numpy(mixing.givers)]
-            elif mixing.base is None:
-                mixed = Fleet({name: sent[name]}).mix(mixing.weights)[name]
-            else:
-                moved = Fleet({name: sent[name] - start[name]}).mix(mixing.weights)[name]
-                # companions start where the model that they belong to is
-                base = mixing.base[name] if name in mixing.base.tensors else start[name][:1]
-                mixed = base + moved
-            tensors[name] = mixed if rows is None else mixed[rows[_key(mixings, name)]]
-        fresh = Fleet(tensors)
+        fresh, route = mixed(mixings, sent, start)
         waiting = [client for client in self.everyone if client not in route]
         if waiting:
             if self._rows is None:
@@ -272,21 +255,6 @@ class Federation:
             route.update({client: len(fresh) + i for i, client in enumerate(waiting)})
             fresh = Fleet.cat([fresh, old])
         self._rows, self._route = fresh, route
-
-    def _who_from_whom(
-        self, mixings: Mapping[str, Mixing | Pick], senders: Sequence[int]
-    ) -> Matrix:
-        """How much each client takes from each, averaged over tensors by their size."""
-        sizes = {name: tensor[0].numel() for name, tensor in self._template.tensors.items()}
-        matrix = np.full((len(self.everyone),) * 2, np.nan)
-        for client in next(iter(mixings.values())).route:
-            own = {name: _of(mixings, name) for name in sizes}
-            total = sum(m.weights[m.route[client]] * sizes[name] for name, m in own.items())
-            (place,) = self._places([client])
-            matrix[place, :] = 0.0
-            shares = total.reshape(len(senders), -1).sum(axis=1)
-            matrix[place, self._places(senders)] = shares / max(shares.sum(), 1e-300)
-        return matrix
 
     # -- persistence -----------------------------------------------------------------------
 
@@ -337,8 +305,8 @@ class Loop:
         while self.done < self.federations[0].configuration.rounds:
             asked = [federation.order() for federation in self.federations]
             failed: tuple[int, ...] = ()
-            for places in _alike([order for order, _ in asked]):
-                order = _joined([asked[i][0] for i in places])
+            for places in alike([order for order, _ in asked]):
+                order = Order.joined([asked[i][0] for i in places])
                 if self.federations[0].algorithm.surveys and not order.alone:
                     order = self._briefed(order, places, asked)
                 message, report = self.engine.round(order)
@@ -372,8 +340,8 @@ class Loop:
         """The last delivery to all, and fine-tuning after it."""
         extra = int(self.federations[0].configuration.fine_tune.partition(":")[2] or 0)
         asked = [self._gathered(f, *f.last_order()) for f in self.federations]
-        for places in _alike([order for order, _ in asked]):
-            message, report = self.engine.finish(_joined([asked[i][0] for i in places]), extra)
+        for places in alike([order for order, _ in asked]):
+            message, report = self.engine.finish(Order.joined([asked[i][0] for i in places]), extra)
             at = 0
             for i in places:
                 record = asked[i][1]
@@ -416,48 +384,6 @@ class Loop:
 def part(values: Values, prefix: str) -> Values:
     """The values whose names begin with a prefix, without it."""
     return {k.removeprefix(prefix): v for k, v in values.items() if k.startswith(prefix)}
-
-
-def _alike(orders: Sequence[Order]) -> list[list[int]]:
-    """Orders that can be one: those that deliver models, and those that deliver none."""
-    kinds = [[i for i, o in enumerate(orders) if (o.models is None) == none] for none in (0, 1)]
-    return [places for places in kinds if places]
-
-
-def _joined(orders: Sequence[Order]) -> Order:
-    if len(orders) == 1:  # joining copies
-        return orders[0]
-    models = [order.models for order in orders if order.models is not None]
-    clients = tuple(client for order in orders for client in order.clients)
-    joined = Fleet.cat(models) if models else None
-    return Order(orders[0].round, clients, joined, alone=orders[0].alone)
-
-
-def _of(mixings: Mapping[str, Mixing | Pick], name: str) -> Mixing | Pick:
-    """The mixing of a tensor."""
-    return mixings[_key(mixings, name)]
-
-
-def _key(mixings: Mapping[str, Mixing | Pick], name: str) -> str:
-    """Under which name a tensor's mixing is given: its own, the first pattern it fits, or all."""
-    name = name.removeprefix(_TARGET)
-    return name if name in mixings else next(key for key in mixings if fnmatchcase(name, key))
-
-
-def _common_route(
-    mixings: Mapping[str, Mixing | Pick],
-) -> tuple[dict[int, int], dict[str, list[int]] | None]:
-    """Who gets which server model; where tensors are routed apart, everybody has one of its own.
-
-    Then the second part says which row of each mixing these models are made of.
-    """
-    routes = {key: dict(mixing.route) for key, mixing in mixings.items()}
-    first = next(iter(routes.values()))
-    if all(route == first for route in routes.values()):
-        return first, None
-    clients = sorted(first)
-    rows = {key: [route[client] for client in clients] for key, route in routes.items()}
-    return {client: place for place, client in enumerate(clients)}, rows
 
 
 def _each(rows: Rows, models: Fleet, clients: Sequence[int]) -> Rows:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from typing import Literal
 
 import numpy as np
 import scipy.linalg
 import scipy.sparse.linalg
+import torch
 from numpy.typing import NDArray
 from scipy.cluster.hierarchy import linkage, to_tree
 from scipy.spatial.distance import squareform
@@ -80,6 +82,71 @@ class Pick:
         """Everybody who is picked has sent."""
         if self.senders != givers or not ((self.givers >= 0) & (self.givers < givers)).all():
             raise AssertionError(f"picked {self.givers} of {givers} givers")
+
+
+TARGET = "target."
+"""Target networks that travel are mixed like the networks that they belong to."""
+
+Mixings = Mapping[str, Mixing | Pick]
+
+
+def mixed(mixings: Mixings, sent: Fleet, start: Fleet) -> tuple[Fleet, dict[int, int]]:
+    """The server models that mixings make of what was sent, and who gets which of them."""
+    for mixing in mixings.values():
+        mixing.check(len(sent))
+    route, rows = _common_route(mixings)
+    tensors = {}
+    for name in sent:
+        mixing = mixings[_key(mixings, name)]
+        if isinstance(mixing, Pick):
+            found = sent[name][torch.from_numpy(mixing.givers)]
+        elif mixing.base is None:
+            found = Fleet({name: sent[name]}).mix(mixing.weights)[name]
+        else:
+            moved = Fleet({name: sent[name] - start[name]}).mix(mixing.weights)[name]
+            # companions start where the model that they belong to is
+            base = mixing.base[name] if name in mixing.base.tensors else start[name][:1]
+            found = base + moved
+        tensors[name] = found if rows is None else found[rows[_key(mixings, name)]]
+    return Fleet(tensors), route
+
+
+def who_from_whom(
+    mixings: Mixings, sizes: Mapping[str, int], everyone: Sequence[int], senders: Sequence[int]
+) -> Matrix:
+    """How much each client takes from each, averaged over tensors by their size."""
+    matrix = np.full((len(everyone),) * 2, np.nan)
+    givers = [everyone.index(client) for client in senders]
+    own = {name: mixings[_key(mixings, name)] for name in sizes}
+    for client in next(iter(mixings.values())).route:
+        total = sum(m.weights[m.route[client]] * sizes[name] for name, m in own.items())
+        shares = np.asarray(total).reshape(len(senders), -1).sum(axis=1)
+        place = everyone.index(client)
+        matrix[place, :] = 0.0
+        matrix[place, givers] = shares / max(shares.sum(), 1e-300)
+    return matrix
+
+
+def _key(mixings: Mixings, name: str) -> str:
+    """Under which name a tensor's mixing is given: its own, the first pattern it fits, or all."""
+    name = name.removeprefix(TARGET)
+    return name if name in mixings else next(key for key in mixings if fnmatchcase(name, key))
+
+
+def _common_route(
+    mixings: Mixings,
+) -> tuple[dict[int, int], dict[str, list[int]] | None]:
+    """Who gets which server model; where tensors are routed apart, everybody has one of its own.
+
+    Then the second part says which row of each mixing these models are made of.
+    """
+    routes = {key: dict(mixing.route) for key, mixing in mixings.items()}
+    first = next(iter(routes.values()))
+    if all(route == first for route in routes.values()):
+        return first, None
+    clients = sorted(first)
+    rows = {key: [route[client] for client in clients] for key, route in routes.items()}
+    return {client: place for place, client in enumerate(clients)}, rows
 
 
 def row_normalised(weights: Matrix) -> Matrix:

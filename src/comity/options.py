@@ -17,7 +17,8 @@ Participation = Annotated[
     float | None, typer.Option(help="Share of clients that take part in a round.")
 ]
 Partition = Annotated[
-    str | None, typer.Option(help="How data are dealt out: iid, dirichlet:0.3 or natural.")
+    str | None,
+    typer.Option(help="How data are dealt: iid, dirichlet:0.3, pathological:2, shards:2, natural."),
 ]
 Sizes = Annotated[
     str | None, typer.Option(help="How much data clients have: equal, dirichlet:2 or 3,2,1.")

@@ -11,14 +11,8 @@ from comity.errors import UserError
 from comity.fronts import hypervolume
 from comity.problems import find
 from comity.problems.datasets import shipped
-from comity.problems.praffl import (
-    QUINTILES,
-    SOURCES,
-    Losses,
-    Scores,
-    commonest,
-    portions,
-)
+from comity.problems.parity import Losses, Scores, commonest
+from comity.problems.praffl import QUINTILES, SOURCES, portions
 from comity.problems.samples import Deal
 from comity.problems.synthetic import (
     TRAIN,

@@ -95,10 +95,11 @@ def rebalanced(
 ) -> Tensor:
     """λ after a pass: more weight to a label in the group that has learned it worse.
 
-    With g_z = (l_0z − l_1z) / m_z, for two groups λ(0,1) takes a step of α / passes in the direction
-    of g_1 − g_0, and λ(0,0) the opposite one; for more, λ(0,z) moves by √α (g_z − g_0) and λ(0,0) by
-    minus the sum of these. λ(1,z) = 1 − λ(0,z). This levels how often groups get a yes, as FedFB's
-    step does; the opposite signs, which public code has for two groups, drive groups apart.
+    With g_z = (l_0z − l_1z) / m_z, for two groups λ(0,1) takes a step of α / passes in the
+    direction of g_1 − g_0, and λ(0,0) the opposite one; for more, λ(0,z) moves by √α (g_z − g_0)
+    and λ(0,0) by minus the sum of these. λ(1,z) = 1 − λ(0,z). This levels how often groups get a
+    yes, as FedFB's step does; the opposite signs, as public code has them for two groups, drive
+    groups apart.
     """
     apart = (losses[0] - losses[1]) / cells.sum(dim=0).clamp(min=1)
     behind = apart[1:] - apart[0]

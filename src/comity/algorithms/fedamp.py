@@ -35,7 +35,7 @@ def attention(squares: Matrix, step: float, sigma: float) -> Matrix:
     weights: Matrix = step * np.exp(-squares / sigma) / sigma
     np.fill_diagonal(weights, 0.0)
     weights /= np.maximum(weights.sum(axis=1, keepdims=True), 1.0)
-    np.fill_diagonal(weights, 1.0 - weights.sum(axis=1))
+    np.fill_diagonal(weights, np.clip(1.0 - weights.sum(axis=1), 0.0, None))
     return weights
 
 

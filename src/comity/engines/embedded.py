@@ -17,9 +17,10 @@ from numpy.typing import NDArray
 
 from comity.configuration import Configuration
 from comity.errors import UserError
+from comity.exchange import Message, Order, Report, Values
 from comity.fleet import Fleet
 from comity.problems import Problem, register
-from comity.site import Message, Order, Report, Site, Values
+from comity.site import Site
 from comity.threads import limited
 
 _BEGIN = "begin"

@@ -230,8 +230,8 @@ def image_problem(
     """A problem on a source's pictures, or on ``each`` of a class; nothing is read before it runs.
 
     Learning is the papers': plain steps of 0.005 on batches of 10, once through the data a round.
-    ``rounds`` are fewer than theirs: what two cores do within an hour. Clients keep their last model,
-    as in the papers: a client has too few validation pictures to choose by.
+    ``rounds`` are fewer than theirs: what two cores do within an hour. Clients keep their last
+    model, as in the papers: they have too few validation pictures to choose by.
     """
     samples = Gallery(source, each)
     return DataProblem(

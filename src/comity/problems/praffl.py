@@ -16,19 +16,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from comity.errors import UserError, unknown
-from comity.local import Batch
 from comity.problems.columns import Columns
 from comity.problems.datasets import DATASETS, shipped
 from comity.problems.networks import layers
+from comity.problems.parity import FairLoss, Losses, Scores, commonest
 from comity.problems.partition import Share
 from comity.problems.problem import Objective, register
 from comity.problems.samples import DataProblem, Deal, Rows, Samples
@@ -36,7 +35,6 @@ from comity.problems.synthetic import TRAIN, synthetic
 from comity.problems.tables import Table, make_table
 from comity.streams import stream
 
-FairLoss = Literal["printed", "cov2"]
 Portions = tuple[tuple[float, float], ...]
 """For each client, its share of the rows of the first and of the second kind."""
 Inputs = Mapping[str, NDArray[np.float32]]
@@ -53,53 +51,6 @@ LEVELS: dict[str, Portions] = {
     "strong": ((0.7, 0.1), (0.1, 0.8), (0.2, 0.1)),
 }
 """Two of the three levels of unevenness in the paper's figure 9; the third is its usual one."""
-
-
-# -- losses and scores of one client -------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Losses:
-    """Cross entropy, and how far the logits depend on the group (a number, even if it is a code).
-
-    As printed: (a − mean a)² (logit − mean logit)², averaged and summed over both logits. It is a
-    mean of squares, so it is not zero where group and logit are independent. ``cov2`` is the square
-    of the mean of (a − mean a)(logit − mean logit) instead.
-    """
-
-    column: str
-    kind: FairLoss
-
-    def __call__(self, outputs: Tensor, batch: Batch) -> Tensor:
-        weight = batch["weight"] / batch["weight"].sum()
-        entropy = F.cross_entropy(outputs, batch["label"].long(), reduction="none")
-        group = batch[self.column].to(outputs.dtype)
-        away = (group - weight @ group).unsqueeze(-1) * (outputs - weight @ outputs)
-        unfair = weight @ away.square() if self.kind == "printed" else (weight @ away).square()
-        return torch.stack([weight @ entropy, unfair.sum()])
-
-
-@dataclass(frozen=True)
-class Scores:
-    """Accuracy, and 1 − D; a group that is not there counts as one that never gets a yes."""
-
-    column: str
-    groups: int
-
-    def __call__(self, outputs: Tensor, batch: Batch) -> Tensor:
-        weight = batch["weight"]
-        yes = (outputs[:, 1] > outputs[:, 0]).to(weight.dtype)
-        right = (yes == batch["label"]).to(weight.dtype)
-        member = (batch[self.column].unsqueeze(-1) == torch.arange(self.groups)) * weight[:, None]
-        rate = (yes @ member) / member.sum(dim=0).clamp(min=1)
-        apart = (rate - weight @ yes / weight.sum()).abs().amax()
-        return torch.stack([weight @ right / weight.sum(), 1 - apart])
-
-
-def commonest(batch: Batch) -> Tensor:
-    """The logits of the classifier that always gives a client's commonest answer."""
-    yes = batch["label"].mean()
-    return torch.stack([1 - yes, yes])
 
 
 # -- data ----------------------------------------------------------------------------------

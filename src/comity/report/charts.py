@@ -11,12 +11,20 @@ import numpy as np
 from matplotlib.colors import to_hex
 
 from comity.problems import Problem
-from comity.report.curves import KINDS, MEANINGS, Floats, curves, objectives_of, preferences_of
-from comity.report.figures.learning import Lesson, Runs, has_regret, learn
+from comity.report.curves import (
+    KINDS,
+    MEANINGS,
+    Floats,
+    curves,
+    objectives_of,
+    preferences_of,
+    validated,
+)
+from comity.report.figures.learning import Lesson, Runs, has_regret, learn, learned
 from comity.report.figures.marks import CONSTANT, marks_of, view
 from comity.report.figures.rewards import window
 from comity.report.figures.style import FAINT, GREY, PALETTE, WEIGHTS, title_of
-from comity.report.measures import number, shown_names, target_label
+from comity.report.measures import number, shown_names, single, target_label
 from comity.report.words import words_of
 from comity.runs import Run
 
@@ -216,7 +224,7 @@ def rewards_chart(run: Run) -> Chart:
         "hovermode": "x unified",
         "xaxis": {"title": {"text": words.steps}},
         "yaxis": {
-            "title": {"text": f"scalarised {words.value} (validation)"},
+            "title": {"text": escape(validated(run))},
             "range": list(window(low, high, shown)),
         },
         "legend": {"orientation": "h", "y": -0.25},
@@ -243,16 +251,16 @@ def learning_chart(comparison: Mapping[str, Any], runs: Runs) -> Chart | None:
         line = line_trace(lesson.steps, lesson.mean, name, colour, dash)
         data.append({**band_trace(lesson, colour, bool(scale)), **shared})
         data.append({**line, **shared, "showlegend": count == 0})
-    named = "mean regret" if regret else f"scalarised {words_of(comparison).value}"
     layout: Chart = {
         "height": 460,
-        "yaxis": {"title": {"text": f"{named} (validation)"}, **scale},
+        "yaxis": {"title": {"text": escape(learned(runs))}, **scale},
         "legend": {"orientation": "h", "y": -0.25},
     }
     for count, kind in enumerate(kinds):
         axis = "" if count == 0 else str(count + 1)
         domain = share(count, len(kinds))
-        layout[f"xaxis{axis}"] = {"domain": domain, "title": {"text": f"steps, {escape(kind)}"}}
+        about = "steps" if single(comparison) else f"steps, {escape(kind)}"
+        layout[f"xaxis{axis}"] = {"domain": domain, "title": {"text": about}}
     return {"data": data, "layout": layout}
 
 

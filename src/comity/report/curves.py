@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from comity.report.measures import single
+from comity.report.words import words_of
 from comity.runs import Run
 
 Floats = NDArray[np.float64]
@@ -70,6 +72,13 @@ def objectives_of(run: Run) -> Floats:
     """Objective vectors of the clients' kept models, one row a client."""
     rows = [list(client["objectives"].values()) for client in run.results["per_client"]]
     return np.array(rows, dtype=float)
+
+
+def validated(run: Run) -> str:
+    """What curves of validated models show, as an axis label."""
+    if single(run.results):
+        return f"{run.configuration.get_problem().objectives[0].name} (validation)"
+    return f"scalarised {words_of(run.results).value} (validation)"
 
 
 def kept_round(run: Run) -> int | None:

@@ -54,11 +54,13 @@ def _cell(content: str) -> str:
     return f"<td{marked}>{text(content)}</td>"
 
 
-def measures_table(columns: Mapping[str, Mapping[str, float]], note: str) -> str:
+def measures_table(
+    columns: Mapping[str, Mapping[str, float]], note: str, alone: bool = False
+) -> str:
     """One row a measure that the first of the columns has."""
     rows = [
         [measure.label + measure.arrow, *(number(v.get(measure.name)) for v in columns.values())]
-        for measure in present(next(iter(columns.values())))
+        for measure in present(next(iter(columns.values())), alone)
     ]
     return table(["measure", *columns], rows, note)
 

@@ -43,35 +43,48 @@ SHARES = (Measure("dropped", "dropped"), Measure("undefined", "undefined"))
 """Which part of the clients counts for no front; only clients with data have these."""
 
 
-def present(names: Iterable[str]) -> list[Measure]:
-    """The measures that somebody has: the best known, then objectives by their own names."""
+def single(results: Mapping[str, Any]) -> bool:
+    """Whether a run or a comparison has one objective, and so no front and no preferences."""
+    return len(results["reference_point"]) == 1
+
+
+def present(names: Iterable[str], alone: bool = False) -> list[Measure]:
+    """The measures that somebody has: the best known, then objectives by their own names.
+
+    An objective that is ``alone`` needs no measures of fronts, and no scalarisation.
+    """
     names = dict.fromkeys(names)
     # the constant classifier has a column of its own
     known = {measure.name for measure in MEASURES + SHARES} | {"trivial_hypervolume"}
+    own = [Measure(n, n.replace("_", " "), "higher") for n in names if n not in known]
+    if alone:
+        return own or [measure for measure in MEASURES[:2] if measure.name in names]
     return [
         *(measure for measure in MEASURES if measure.name in names),
-        *(Measure(name, name.replace("_", " "), "higher") for name in names if name not in known),
+        *own,
         *(measure for measure in SHARES if measure.name in names),
     ]
 
 
-def main(names: Iterable[str]) -> list[Measure]:
+def main(names: Iterable[str], alone: bool = False) -> list[Measure]:
     """Those that a reader looks for first; for clients with data, objectives are among them."""
-    found = present(names)
+    found = present(names, alone)
+    if alone:
+        return found
     if any(measure in SHARES for measure in found):
         shown = [m for m in found if not m.name.startswith("global_")]
         return [m for m in shown if m in HYPERVOLUMES or m not in MEASURES]
     return [m for m in found if m in MAIN]
 
 
-def compared(rows: Sequence[Mapping[str, Any]]) -> list[Measure]:
+def compared(rows: Sequence[Mapping[str, Any]], alone: bool = False) -> list[Measure]:
     """The main measures that at least one row of a comparison has, and shares if one has any."""
     means: dict[str, float] = {}
     for row in rows:
         for name, metric in row["metrics"].items():
             if metric["mean"] is not None and math.isfinite(metric["mean"]):
                 means[name] = max(means.get(name, 0.0), abs(metric["mean"]))
-    return [m for m in main(means) if m not in SHARES or means[m.name] > 1e-9]
+    return [m for m in main(means, alone) if m not in SHARES or means[m.name] > 1e-9]
 
 
 def has_data(comparison: Mapping[str, Any]) -> bool:
@@ -166,6 +179,15 @@ def spread(metric: Mapping[str, float | None]) -> str:
     """Mean ± standard deviation over seeds; the mean alone where one seed has no spread."""
     mean, std = metric["mean"], metric.get("std")
     return number(mean) if std is None else f"{number(mean)} ± {number(std, 2)}"
+
+
+def paired(row: Mapping[str, Any]) -> str:
+    """How much better a wrapped algorithm is than its host: mean ± std of the differences."""
+    if "paired" not in row:
+        return "–"
+    difference = row["paired"]["difference"]
+    sign = "+" if difference["mean"] > 0 else ""
+    return f"{sign}{number(difference['mean'], 2)} ± {number(difference['std'], 2)}"
 
 
 def best(rows: Sequence[Mapping[str, Any]], measure: Measure) -> list[bool]:

@@ -8,6 +8,7 @@ from typing import Any
 from comity.report.charts import Chart, front_chart, learning_chart, rewards_chart
 from comity.report.curves import kept_round
 from comity.report.figures.learning import Runs
+from comity.report.figures.partition import MOST
 from comity.report.markup import (
     Pictures,
     facts,
@@ -26,14 +27,17 @@ from comity.report.measures import (
     extent,
     main,
     number,
+    paired,
     present,
     scaled,
     shown_names,
+    single,
     starred,
     vector,
     with_pooled,
 )
 from comity.report.tables import (
+    OVER_HOST,
     comparison_caption,
     judged,
     preference_text,
@@ -51,14 +55,34 @@ _PICTURES = {
     "reaches": "What a client can reach",
     "fronts": "Fronts",
     "learning": "Learning curves",
+    "conflicts": "Conflicts between clients",
 }
 """Of a comparison, with their headings."""
+_MORE = {
+    "conflict": "Conflicts between clients",
+    "mixing": "Who learned from whom",
+    "clusters": "Clusters",
+}
+"""Of a run, where there is something to show."""
 _BYTES = ("bytes", "kB", "MB", "GB", "TB")
 
+_APART = (
+    "Updates point apart where what one client learned would undo what the other did (their inner "
+    "product is negative). The step taken is ConFREE's; the plain mean is what it replaces."
+)
 _UP = "Objectives are maximised: up and to the right is better."
 _CAPTIONS = {
     "front": "Each client's model among the objectives, coloured by the client's preference. "
     + _UP,
+    "scores": "Each client's kept model on the client's own test samples. Black: the constant "
+    "classifier, which gives the client's commonest answer to everything.",
+    "rounds": "What clients received from the server, and what they made of it by training on "
+    "their own samples; both on validation samples. Lines: mean over clients; bands: the middle "
+    "half of them.",
+    "partition": "Who has what: the area of a bubble is the number of training samples of a class "
+    "that a client has.",
+    "conflict": _APART,
+    "conflicts": _APART + " Mean over seeds, with its standard deviation as a band.",
     "spans": "All that each client's model reaches, asked for one preference after another; the "
     "hypervolume per client is the mean over these sets. " + _UP,
     "response": "From preference to outcome: what a client gets, by how much it cares for the "
@@ -83,10 +107,15 @@ def run_page(run: Run, pictures: Pictures) -> str:
     """The page of a finished run."""
     results = run.results
     problem = run.configuration.get_problem()
-    charts = {"front": front_chart(run), "rewards": rewards_chart(run)}
-    words = words_of(results)
+    words, alone = words_of(results), single(results)
+    charts = {} if alone else {"front": front_chart(run), "rewards": rewards_chart(run)}
     hollow = " Hollow: dropped, see below." if results["metrics"].get("dropped") else ""
-    where = _figure("front", pictures, charts, words, _marks(results) + hollow)
+    where = (
+        _figure("scores", pictures, charts, words)
+        if alone
+        else _figure("front", pictures, charts, words, _marks(results) + hollow)
+    )
+    rounds = _figure("rounds" if alone else "rewards", pictures, charts, words)
     body = [
         f"<h1>{text(problem.title)}: {text(run.configuration.label)}</h1>",
         f'<p class="lead">{_sentence(run)}</p>',
@@ -95,14 +124,14 @@ def run_page(run: Run, pictures: Pictures) -> str:
         section("Where the clients ended", where),
         *_spanned(run, pictures, words),
         section("Measures", _measures(results)),
-        section("Over the rounds", _figure("rewards", pictures, charts, words)),
+        section("Over the rounds", rounds),
         *(
             section(title, _figure(name, pictures, charts, words))
-            for name, title in (("mixing", "Who learned from whom"), ("clusters", "Clusters"))
+            for name, title in _MORE.items()
             if name in pictures
         ),
         section("Clients", _clients(results)),
-        *([section("Data", _data(results))] if "samples" in results else []),
+        *([section("Data", _data(results, pictures, words))] if "samples" in results else []),
         section("Communication and effort", _effort(run)),
         section("Events", _events(run.history)),
         _settings(run),
@@ -120,6 +149,8 @@ def comparison_page(comparison: Mapping[str, Any], runs: Runs, pictures: Picture
     body = [f"<h1>{text(title)}</h1>", section("Measures", kept)]
     if all("metrics_last" in row for row in comparison["rows"]):
         rows = [{**row, "metrics": row["metrics_last"]} for row in comparison["rows"]]
+        for row in rows:  # what is paired are the kept ones
+            row.pop("paired", None)
         last = _comparison({**comparison, "rows": rows}, runs)
         body.append(f"<details><summary>The same of the last models</summary>{last}</details>")
     first = next((run.results for seeds in runs.values() for run in seeds), {})
@@ -156,9 +187,10 @@ def _sentence(run: Run) -> str:
         if kept is not None
         else ""
     )
+    preferences = "" if single(results) else f"{text(results['preferences'])} preferences, "
     return (
-        f"{results['clients']} clients, {results['rounds']} rounds, "
-        f"{text(results['preferences'])} preferences, seed {results['seed']}.{chosen}"
+        f"{results['clients']} clients, {results['rounds']} rounds, {preferences}"
+        f"seed {results['seed']}.{chosen}"
     )
 
 
@@ -179,8 +211,8 @@ def _spanned(run: Run, pictures: Pictures, words: Words) -> list[str]:
 
 def _tiles(results: Mapping[str, Any]) -> str:
     """The few numbers that a reader looks for first."""
-    metrics = results["metrics"]
-    first = main(metrics) if "samples" in results else present(metrics)[:4]
+    metrics, alone = results["metrics"], single(results)
+    first = main(metrics, alone) if "samples" in results else present(metrics, alone)[:4]
     numbers = [(measure.label, number(metrics[measure.name])) for measure in first]
     sent = sum(results["communication"].values())
     numbers.append(("sent in all", scaled(sent, _BYTES)))
@@ -190,16 +222,17 @@ def _tiles(results: Mapping[str, Any]) -> str:
 def _facts(run: Run) -> str:
     """What was run, in short."""
     results = run.results
-    strict = results.get("strict_reference_point")
+    strict, wrapper = results.get("strict_reference_point"), run.configuration.wrapper
     told = {
         "problem": results["problem"],
         "algorithm": results["algorithm"],
+        **({} if wrapper == "none" else {"with": wrapper}),
         "participation": f"{run.configuration.participation:.0%} a round",
         "keep": results["keep"],
         "guard": "on" if results["guard"] else "off",
         "fine-tuning": results["fine_tune"],
         **_protocol(results),
-        "reference point": vector(results["reference_point"]),
+        **({} if single(results) else {"reference point": vector(results["reference_point"])}),
         **({"strict reference point": vector(strict)} if strict else {}),
         "seed": results["seed"],
     }
@@ -223,37 +256,44 @@ def _measures(results: Mapping[str, Any]) -> str:
     words = words_of(results)
     note = (
         f"On {words.tests}. Kept: the models that clients end with (keep = {results['keep']}); "
-        f"last: those of the last round; trivial: {words.trivial}. {reference_text(results)}."
+        f"last: those of the last round; trivial: {words.trivial}."
     )
-    note = " ".join([note, *remarks(results)])
-    return measures_table({**judged(results), **yardsticks(results)}, note)
+    reference = [] if single(results) else [f"{reference_text(results)}."]
+    note = " ".join([note, *reference, *remarks(results)])
+    return measures_table({**judged(results), **yardsticks(results)}, note, single(results))
 
 
 def _clients(results: Mapping[str, Any]) -> str:
-    clients = results["per_client"]
+    clients, alone = results["per_client"], single(results)
     names = list(clients[0]["objectives"])
     reached = results.get("spanned", {}).get("per_client")
     regret = "optimum" in clients[0]
     rows = [
         [
             str(client["client"]),
-            preference_text(client["preference"]),
+            *([] if alone else [preference_text(client["preference"])]),
             *(number(client["objectives"][name]) for name in names),
-            number(client["scalarised"]),
+            *([] if alone else [number(client["scalarised"])]),
             *([number(regret_of(client))] if regret else []),
             *([number(reached[client["client"]])] if reached else []),
         ]
         for client in clients
     ]
-    header = ["client", "preference", *names, "scalarised", *(["regret"] if regret else [])]
-    header += ["hypervolume"] if reached else []
-    return table(header, rows, f"Preferences are weights on {', '.join(names)}.")
+    header = ["client", *names] if alone else ["client", "preference", *names, "scalarised"]
+    header += [*(["regret"] if regret else []), *(["hypervolume"] if reached else [])]
+    note = "" if alone else f"Preferences are weights on {', '.join(names)}."
+    return table(header, rows, note)
 
 
-def _data(results: Mapping[str, Any]) -> str:
-    """What was done to the samples before they were dealt out."""
+def _data(results: Mapping[str, Any], pictures: Pictures, words: Words) -> str:
+    """Who has which samples, and what was done to them before they were dealt out."""
     items = "".join(f"<li>{text(note)}</li>" for note in results["notes"])
-    return f"<ul>{items}</ul>" if items else "<p>The samples are as they came.</p>"
+    notes = f"<ul>{items}</ul>" if items else "<p>The samples are as they came.</p>"
+    if "partition" in pictures:
+        return _figure("partition", pictures, {}, words) + notes
+    if results["clients"] > MOST:
+        notes += f"<p>More than {MOST} clients have no room in a picture of who has what.</p>"
+    return notes
 
 
 def _effort(run: Run) -> str:
@@ -298,13 +338,21 @@ def _settings(run: Run) -> str:
 
 def _comparison(comparison: Mapping[str, Any], runs: Runs) -> str:
     """The table of a comparison, of kept or of last models."""
-    rows = arranged(comparison["rows"])
-    measures, names = compared(rows), shown_names(rows)
+    rows, alone = arranged(comparison["rows"]), single(comparison)
+    measures, names = compared(rows, alone), shown_names(rows)
+    wrapped = any("paired" in row for row in rows)
     cells = [
-        [names[row["algorithm"]], row["preferences"], *own]
+        [
+            names[row["algorithm"]],
+            *([] if alone else [row["preferences"]]),
+            *own,
+            *([paired(row)] if wrapped else []),
+        ]
         for row, own in zip(rows, starred(rows, measures), strict=True)
     ]
     for name, values in yardsticks(comparison).items():
-        cells.append([name, "all", *(number(values.get(m.name)) for m in measures)])
-    header = ["algorithm", "preferences", *(m.label + m.arrow for m in measures)]
+        numbers = [number(values.get(m.name)) for m in measures]
+        cells.append([name, *([] if alone else ["all"]), *numbers, *["–"] * wrapped])
+    header = ["algorithm", *([] if alone else ["preferences"])]
+    header += [*(m.label + m.arrow for m in measures), *[OVER_HOST] * wrapped]
     return table(header, cells, comparison_caption(comparison, runs))

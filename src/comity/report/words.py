@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from comity.report.measures import has_data
+from comity.report.measures import has_data, single
 
 
 @dataclass(frozen=True)
@@ -40,9 +40,16 @@ DATA = Words(
     trivial="the constant classifier, which gives a client's commonest answer to everything and is "
     "never left out itself",
 )
+ALONE = replace(
+    DATA,
+    trivial="the constant classifier, which gives a client's commonest answer to everything",
+)
+"""Of data with a single objective, where nothing is left out of a front."""
 
 
 def words_of(results: Mapping[str, Any]) -> Words:
     """Those for a run, or for a comparison."""
     data = has_data(results) if "rows" in results else "samples" in results
-    return DATA if data else ENVIRONMENTS
+    if not data:
+        return ENVIRONMENTS
+    return ALONE if single(results) else DATA

@@ -10,19 +10,24 @@ from matplotlib.figure import Figure
 
 from comity.report.figures.bars import bars
 from comity.report.figures.clusters import clusters
+from comity.report.figures.conflict import conflict, conflicts
 from comity.report.figures.found import found
 from comity.report.figures.front import front
 from comity.report.figures.fronts import fronts
 from comity.report.figures.growth import growth
 from comity.report.figures.learning import learning
 from comity.report.figures.mixing import mixing
+from comity.report.figures.partition import partition
 from comity.report.figures.reaches import reaches
 from comity.report.figures.reproduced import reproduced
 from comity.report.figures.rewards import rewards
+from comity.report.figures.rounds import rounds
+from comity.report.figures.scores import scores
 from comity.report.figures.spans import response, spans
 from comity.report.figures.style import save
 from comity.report.figures.weights import weights
 from comity.report.growth import growth_of, growths_of
+from comity.report.measures import single
 from comity.runs import Run
 from comity.searches import Search
 from comity.searches.comparison import SearchComparison
@@ -32,13 +37,21 @@ Pictures = dict[str, Path]
 
 def draw_run(run: Run) -> Pictures:
     """All pictures of a finished run, by name; those with nothing to show are left out."""
-    figures = {
-        "front": front(run),
-        "spans": spans(run),
-        "response": response(run),
-        "rewards": rewards(run),
+    figures: dict[str, Figure | None]
+    if single(run.results):
+        figures = {"scores": scores(run), "rounds": rounds(run)}
+    else:
+        figures = {
+            "front": front(run),
+            "spans": spans(run),
+            "response": response(run),
+            "rewards": rewards(run),
+        }
+    figures |= {
+        "conflict": conflict(run),
         "mixing": mixing(run),
         "clusters": clusters(run),
+        "partition": partition(run),
     }
     return _save_all(run.path, figures)
 
@@ -47,12 +60,10 @@ def draw_comparison(
     path: Path, comparison: Mapping[str, Any], runs: Mapping[str, Sequence[Run]]
 ) -> Pictures:
     """All pictures of a comparison, by name."""
-    figures = {
-        "bars": bars(comparison),
-        "reaches": reaches(comparison, runs),
-        "fronts": fronts(comparison, runs),
-        "learning": learning(comparison, runs),
-    }
+    figures: dict[str, Figure | None] = {"bars": bars(comparison)}
+    if not single(comparison):
+        figures |= {"reaches": reaches(comparison, runs), "fronts": fronts(comparison, runs)}
+    figures |= {"learning": learning(comparison, runs), "conflicts": conflicts(comparison, runs)}
     return _save_all(path, figures)
 
 
@@ -89,6 +100,8 @@ __all__ = [
     "Pictures",
     "bars",
     "clusters",
+    "conflict",
+    "conflicts",
     "draw_comparison",
     "draw_reproduction",
     "draw_run",
@@ -100,10 +113,13 @@ __all__ = [
     "growth",
     "learning",
     "mixing",
+    "partition",
     "reaches",
     "reproduced",
     "response",
     "rewards",
+    "rounds",
+    "scores",
     "spans",
     "weights",
 ]

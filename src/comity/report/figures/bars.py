@@ -14,7 +14,15 @@ from matplotlib.patches import Patch
 
 from comity.report.curves import Floats
 from comity.report.figures.style import GREY, PALETTE, canvas, plain_numbers, styled
-from comity.report.measures import Measure, compared, folded, number, shown_names, with_pooled
+from comity.report.measures import (
+    Measure,
+    compared,
+    folded,
+    number,
+    shown_names,
+    single,
+    with_pooled,
+)
 
 Rows = Sequence[Mapping[str, Any]]
 _COLUMNS = 3
@@ -29,23 +37,25 @@ def bars(comparison: Mapping[str, Any]) -> Figure:
     of magnitude, bars would hide or distort the differences, and dots are drawn instead.
     """
     rows: Rows = with_pooled(comparison)
-    measures = compared(rows)
+    measures = compared(rows, single(comparison))
     algorithms = list(dict.fromkeys(row["algorithm"] for row in rows))
     kinds = list(dict.fromkeys(row["preferences"] for row in rows))
-    lines = -(-len(measures) // _COLUMNS)
+    columns = min(_COLUMNS, len(measures))
+    lines = -(-len(measures) // columns)
     each = max(1.3, len(algorithms) * (0.095 * len(kinds) + 0.09) + 0.55)
     figure = canvas(7.2, lines * each + 0.3)
-    grid = figure.subplots(lines, _COLUMNS, squeeze=False)
+    grid = figure.subplots(lines, columns, squeeze=False)
     for place, axes in enumerate(grid.flat):
         if place >= len(measures):
             axes.axis("off")
             continue
         _panel(axes, {**comparison, "rows": rows}, measures[place], algorithms, kinds)
-        if place % _COLUMNS:
+        if place % columns:
             axes.tick_params(labelleft=False)
     known = [name for name in _DASHES if name in comparison or any(name in row for row in rows)]
-    handles = _legend(kinds, known)
-    figure.legend(handles=handles, loc="outside upper center", ncols=len(handles))
+    handles = _legend([] if single(comparison) else kinds, known)
+    if handles:
+        figure.legend(handles=handles, loc="outside upper center", ncols=len(handles))
     return figure
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -17,7 +18,8 @@ from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
 from comity.report.curves import Floats, preferences_of
-from comity.report.figures.style import GREY, WEIGHTS, canvas, styled
+from comity.report.figures.style import GREY, PALETTE, WEIGHTS, canvas, styled
+from comity.report.measures import single
 from comity.runs import Run
 
 _NAMED = 60  # more clients than this have no room for their names
@@ -66,13 +68,17 @@ def clusters(run: Run) -> Figure | None:
     count = len(weights)
     figure = canvas(6.2, min(max(1.6, 0.145 * count + 0.9), 9.0))
     axes = figure.subplots()
-    _lines(axes, tree, weights)
+    final, alone = tree.labels[-1], single(run.results)
+    means = [weights[final == label].mean() for label in final]
+    _lines(axes, tree, [PALETTE[0] if alone else WEIGHTS(mean) for mean in means])
     _nodes(axes, tree)
     _frame(axes, tree, weights)
-    bar = figure.colorbar(ScalarMappable(Normalize(0, 1), WEIGHTS), ax=axes, aspect=30, pad=0.02)
-    first = run.configuration.get_problem().objectives[0].name
-    bar.set_label(f"mean weight on {first} in the final cluster")
-    bar.outline.set_visible(False)
+    if not alone:
+        colours = ScalarMappable(Normalize(0, 1), WEIGHTS)
+        bar = figure.colorbar(colours, ax=axes, aspect=30, pad=0.02)
+        first = run.configuration.get_problem().objectives[0].name
+        bar.set_label(f"mean weight on {first} in the final cluster")
+        bar.outline.set_visible(False)
     return figure
 
 
@@ -95,12 +101,11 @@ def grow(history: list[dict[str, Any]], weights: Floats) -> Tree | None:
     return Tree(rounds, labels, np.asarray(order))
 
 
-def _lines(axes: Axes, tree: Tree, weights: Floats) -> None:
-    final = tree.labels[-1]
+def _lines(axes: Axes, tree: Tree, colours: Sequence[Any]) -> None:
     heights, bend = tree.heights, np.linspace(0.0, 1.0, 12)
     ease = bend**2 * (3 - 2 * bend)
     paths = []
-    for client in range(len(weights)):
+    for client in range(len(colours)):
         line = heights[:, client]
         path = [np.array([[tree.rounds[0] - 0.5, line[0]]])]
         for place in range(1, len(line)):
@@ -109,7 +114,6 @@ def _lines(axes: Axes, tree: Tree, weights: Floats) -> None:
             path.append(np.column_stack([x, y]))
         path.append(np.array([[tree.rounds[-1] + 0.4, line[-1]]]))
         paths.append(np.concatenate(path))
-    colours = [WEIGHTS(weights[final == label].mean()) for label in final]
     axes.add_collection(LineCollection(paths, colors=colours, linewidths=1.3, capstyle="round"))
 
 

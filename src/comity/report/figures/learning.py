@@ -10,7 +10,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from comity.report.curves import Floats, curves
+from comity.report.curves import Floats, curves, validated
 from comity.report.figures.style import (
     canvas,
     legend_above,
@@ -19,7 +19,7 @@ from comity.report.figures.style import (
     styled,
     thousands,
 )
-from comity.report.measures import shown_names
+from comity.report.measures import shown_names, single
 from comity.report.words import words_of
 from comity.runs import Run
 
@@ -51,13 +51,11 @@ def learning(comparison: Mapping[str, Any], runs: Runs) -> Figure | None:
             shown: lessons[name, kind] for name, shown in names.items() if (name, kind) in lessons
         }
         _panel(axes, own, list(names.values()))
-        axes.set_title(kind)
+        axes.set_title("" if single(comparison) else kind)
     if regret:
         log_scale(panels[0], np.concatenate([lesson.mean for lesson in lessons.values()]))
-    words = words_of(comparison)
-    named = "mean regret" if regret else f"scalarised {words.value}"
-    panels[0].set_ylabel(f"{named} (validation)")
-    figure.supxlabel(words.steps, fontsize=8)
+    panels[0].set_ylabel(learned(runs))
+    figure.supxlabel(words_of(comparison).steps, fontsize=8)
     legend_above(figure, panels[0])
     return figure
 
@@ -66,6 +64,13 @@ def has_regret(runs: Runs) -> bool:
     """Whether every client of every run knows its optimum."""
     clients = [c for seeds in runs.values() for run in seeds for c in run.results["per_client"]]
     return all("optimum" in client for client in clients)
+
+
+def learned(runs: Runs) -> str:
+    """What learning curves show, as an axis label."""
+    if has_regret(runs):
+        return "mean regret (validation)"
+    return validated(next(seeds[0] for seeds in runs.values() if seeds))
 
 
 def learn(comparison: Mapping[str, Any], runs: Runs) -> dict[tuple[str, str], Lesson]:

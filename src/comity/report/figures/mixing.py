@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from comity.report.curves import Floats, preferences_of
 from comity.report.figures.style import canvas, styled
+from comity.report.measures import single
 from comity.runs import Run
 
 _NAMED = 24  # more clients than this have no room for their names
@@ -43,8 +44,9 @@ def mixing(run: Run) -> Figure | None:
     bar = figure.colorbar(image, ax=panels.tolist(), aspect=22, pad=0.015, shrink=0.85)
     bar.set_label("weight")
     bar.outline.set_visible(False)
-    first = run.configuration.get_problem().objectives[0].name
-    figure.supxlabel(f"clients by their weight on {first}, lightest first", fontsize=7)
+    if not single(run.results):
+        first = run.configuration.get_problem().objectives[0].name
+        figure.supxlabel(f"clients by their weight on {first}, lightest first", fontsize=7)
     if any(np.isnan(matrix).any() for matrix in matrices):
         absent = Patch(facecolor="#ededed", edgecolor="#b0b0b0", hatch="////", label="absent")
         figure.legend(handles=[absent], loc="upper left", borderaxespad=0.1)

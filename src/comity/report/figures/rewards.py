@@ -10,7 +10,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from comity.report.curves import KINDS, MEANINGS, Curves, Floats, curves
+from comity.report.curves import KINDS, MEANINGS, Curves, Floats, curves, validated
 from comity.report.figures.style import (
     DASHES,
     GREY,
@@ -35,6 +35,7 @@ def rewards(run: Run) -> Figure:
     regret = found.optimum is not None
     figure = canvas(7.0 if regret else 4.4, 2.75)
     panels = figure.subplots(1, 2 if regret else 1, squeeze=False)[0]
+    panels[0].set_ylabel(validated(run))
     _returns(panels[0], found, run.results)
     if regret:
         _regret(panels[1], found, run.results)
@@ -49,7 +50,6 @@ def rewards(run: Run) -> Figure:
 
 
 def _returns(axes: Axes, found: Curves, results: Mapping[str, Any]) -> None:
-    axes.set_ylabel(f"scalarised {words_of(results).value} (validation)")
     low, high = found.quartiles("kept")
     axes.fill_between(found.steps, low, high, color=_COLOURS["kept"], alpha=0.15, linewidth=0)
     shown = {kind: found.mean(kind) for kind in KINDS}

@@ -1,0 +1,47 @@
+"""How good each client's model is, where there is one objective."""
+
+from __future__ import annotations
+
+import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from comity.report.curves import objectives_of
+from comity.report.dealt import constant_scores
+from comity.report.figures.marks import CONSTANT
+from comity.report.figures.style import PALETTE, canvas, legend_above, styled, title_of
+from comity.report.measures import number
+from comity.runs import Run
+
+_NAMED = 40  # more clients than this have no room for their names
+
+
+@styled
+def scores(run: Run) -> Figure:
+    """A bar a client with the constant classifier's score as a mark, and the mean as a line."""
+    values, constant = objectives_of(run)[:, 0], constant_scores(run)
+    clients = np.arange(len(values))
+    figure = canvas(min(7.2, 3.4 + 0.12 * len(values)), 2.7)
+    axes = figure.subplots()
+    axes.bar(clients, values, 0.8, color=PALETTE[5], label="client's kept model")
+    if np.isfinite(values).any():
+        mean = float(np.nanmean(values))
+        label = f"mean, {number(mean, 3)}"
+        axes.axhline(mean, color=PALETTE[0], linewidth=1.2, label=label, gid="mean")
+    if constant is not None:
+        width = 0.4 * np.ones(len(clients))
+        label = f"{CONSTANT}, mean {number(float(constant.mean()), 3)}"
+        axes.hlines(constant, clients - width, clients + width, "#222222", label=label, lw=1.4)
+    objective = run.configuration.get_problem().objectives[0]
+    if objective.unit == "share":
+        axes.set_ylim(0, 1)
+    axes.set_xlim(-0.7, len(clients) - 0.3)
+    axes.set(xlabel="client", ylabel=f"{title_of(objective)}, test")
+    if len(clients) <= _NAMED:
+        axes.set_xticks(clients)
+    else:
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=12))
+    axes.tick_params(axis="x", length=0)
+    axes.grid(True, axis="y")
+    legend_above(figure, axes)
+    return figure
