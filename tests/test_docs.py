@@ -69,6 +69,7 @@ def test_shell(text, tmp_path, monkeypatch):
             more += ["--set", "search.candidates=1", "--seeds", "1", "--rows", "3/10k"]
         elif words[1] == "reproduce" and "--rows" not in words:
             row = "fedprox" if "supervised.local_steps=2" in more else "fedavg"
+            row = "fedfb" if words[2].startswith("praffl") else row
             more = [*more, "--rows", row, "--seeds", "1"]
         if "--config" in words:
             more = []

@@ -177,6 +177,7 @@ def summarise(
     results: dict[str, Any] = {
         "problem": configuration.problem_name,
         "algorithm": configuration.algorithm,
+        **({} if configuration.wrapper == "none" else {"wrapper": configuration.wrapper}),
         "seed": configuration.seed,
         "clients": configuration.clients,
         "rounds": configuration.rounds,

@@ -72,6 +72,7 @@ class Site:
         if order.models is not None:
             rows = self._rows(order.clients)
             self._models.put(rows, order.models)
+            self._models.put(rows, self._landed(order.models))
             self._learner.restart(rows, order.models)
             self._kept.put(rows, order.models)
             self._start.put(rows, order.models)

@@ -165,7 +165,6 @@ def test_nobody_moved_at_all():
     np.testing.assert_array_equal(stepped(np.zeros((3, 2))), [0.0, 0.0])
 
 
-@pytest.mark.xfail(raises=AssertionError, reason="the runtime check has no room for rounding")
 @pytest.mark.parametrize("sequential", [False, True])
 @pytest.mark.parametrize(
     "updates",

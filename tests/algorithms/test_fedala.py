@@ -7,7 +7,8 @@ from comity.algorithms import make
 from comity.algorithms.fedala import adapted
 from comity.engines.embedded import Embedded
 from comity.federation import Federation, Loop
-from comity.site import Site
+from comity.fleet import Fleet
+from comity.site import Order, Site
 from tests.tiny import (
     ANSWERS,
     Number,
@@ -137,6 +138,19 @@ def test_the_global_model_arrives_beside_the_clients_own():
         here = name.replace("model.", "arrived.")
         torch.testing.assert_close(seen["models"][here], order.models[name])
         assert torch.equal(seen["models"][name], own[name])
+
+
+def test_who_starts_from_a_given_model_goes_on_from_it():
+    """As the candidates of a search do: what has arrived is that model, not the initial one."""
+    configuration = tiny(problem="tiny-answers", algorithm="fedala", chunk=4, rounds=2)
+    with Embedded(configuration) as engine:
+        federation = Federation(configuration)
+        given = Fleet({name: t + 1.0 for name, t in federation.initial.tensors.items()})
+        engine.install(Order(0, federation.everyone, given))
+        engine.round(Order(1, federation.everyone, None))
+        now = engine.models(kept=False)
+        for name in given:
+            assert (now[name] - given[name]).abs().max() < 0.5
 
 
 def test_the_model_travels_and_its_weights_do_not():

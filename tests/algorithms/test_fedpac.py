@@ -193,7 +193,6 @@ def test_a_round_is_that_of_plain_pytorch(known):
             torch.testing.assert_close(models["centroids"][client, label], mean)
 
 
-@pytest.mark.xfail(strict=True, raises=KeyError, reason="the aligned loss asks for head.bias")
 def test_a_head_without_a_bias_will_do():
     problem = replace(
         ANSWERS,

@@ -156,12 +156,7 @@ def _odd(samples, deal) -> list[Share]:
 ODD = register(replace(ANSWERS, name="tiny-odd", dealer=_odd))
 
 
-WRAPPERS = [
-    "none",
-    pytest.param(
-        "confree", marks=pytest.mark.xfail(reason="the runtime check has no room for rounding")
-    ),
-]
+WRAPPERS = ["none", "confree"]
 
 
 @pytest.mark.parametrize("wrapper", WRAPPERS)

@@ -19,6 +19,13 @@ from comity.problems import Problem
 from comity.settings import setting
 
 
+def context(weight: Tensor) -> Tensor:
+    """What a private head looks for: the sum of its rows, of length one."""
+    total = weight.sum(dim=0)
+    found: Tensor = total / torch.linalg.vector_norm(total).clamp(min=1e-8)
+    return found
+
+
 class Gated(nn.Module):
     """Body, private head, the global head, the gate between them, and the body that arrived."""
 
@@ -28,17 +35,12 @@ class Gated(nn.Module):
         self.body, self.head = body, head
         self.gate = nn.Sequential(nn.Linear(width, 2 * width), nn.LayerNorm(2 * width), nn.ReLU())
         self.common, self.upload, self.arrived = frozen(head), frozen(head), frozen(body)
-
-    def context(self) -> Tensor:
-        """The sum of the private head's rows, of length one."""
-        total = self.head.weight.sum(dim=0)
-        found: Tensor = total / total.norm().clamp(min=1e-8)
-        return found
+        self.context = nn.Parameter(context(head.weight.detach()), requires_grad=False)
 
     def forward(self, inputs: Tensor, noise: Tensor | None = None) -> Tensor:
         """Outputs; with noise for the gate, as in training, the features of both bodies beside."""
         features = self.body(inputs)
-        scores = self.gate(features * self.context()).unflatten(-1, (2, -1))
+        scores = self.gate(features * self.context).unflatten(-1, (2, -1))
         if noise is not None:
             scores = scores + noise
         own, common = torch.softmax(scores, dim=-2).unbind(dim=-2)
@@ -76,7 +78,8 @@ class FedCP(FedAvg):
             return {"noise": generator.gumbel(size=(steps, samples, 2, width))}
 
         def arrived(parameters: Tree, everything: Batch, view: View) -> Tree:
-            return named(under(parameters, "body."), "arrived.")
+            own = {"context": context(parameters["head.weight"])}
+            return {**own, **named(under(parameters, "body."), "arrived.")}
 
         def loss(parameters: Tree, batch: Batch, view: View) -> Tensor:
             found = view.forward(parameters, batch["inputs"], view.drawn["noise"])

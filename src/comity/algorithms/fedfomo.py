@@ -42,7 +42,9 @@ def weighed(own: Tree, offers: Tree, loss: Tensor, losses: Tensor) -> tuple[Tree
     q_j = (L(θ) − L(θ_j)) / ‖θ_j − θ‖, θ ← Σ_j max(q_j, 0) θ_j / Σ max(q, 0), or θ if none helps.
     """
     squares = [(offers[k] - own[k]).flatten(1).square().sum(dim=1) for k in own]
-    gains = (loss - losses) / (torch.stack(squares).sum(dim=0).sqrt() + 1e-5)
+    distance = torch.stack(squares).sum(dim=0).sqrt()
+    # its own model comes back among the offers: rounding is no gain
+    gains = torch.where(distance > 0, (loss - losses) / (distance + 1e-5), 0.0)
     positive = gains.clamp(min=0)
     total = positive.sum()
     shares = positive / total.clamp(min=1e-12)
@@ -98,8 +100,9 @@ class FedFomo(Algorithm):
     def mix(self, round: Round) -> Mapping[str, Pick]:
         for client, gains in zip(round.present, round.told["gains"], strict=True):
             known = self._affinity.setdefault(client, {client: 1.0})
-            for giver, gain in zip(self._offered.get(client, ()), gains, strict=False):
-                known[giver] = known.get(giver, 0.0) + float(gain)
+            offered = self._offered.get(client, ())
+            for giver, gain in dict(zip(offered, gains.tolist(), strict=False)).items():
+                known[giver] = known.get(giver, 0.0) + gain
         count = round.told["gains"].shape[1]
         rows = np.stack([self._best(client, round, count) for client in round.everyone])
         for client, row in zip(round.everyone, rows, strict=True):
@@ -112,8 +115,10 @@ class FedFomo(Algorithm):
         known, n = self._affinity.get(client, {client: 1.0}), len(round.present)
         turn = [(place - client - round.number) % n for place in range(n)]
         worth = [known.get(giver, 0.0) for giver in round.present]
-        order = np.lexsort((turn, [-value for value in worth]))
-        return np.resize(order, count)
+        order = np.lexsort((turn, [-value for value in worth]))[:count]
+        # where there are fewer givers, one's own model fills up: it is worth nothing to oneself
+        filler = round.present.index(client) if client in round.present else order[-1]
+        return np.concatenate([order, np.full(count - len(order), filler)])
 
     def state(self) -> dict[str, Any]:
         affinity = {str(c): sorted(known.items()) for c, known in self._affinity.items()}

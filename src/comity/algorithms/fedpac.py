@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from pydantic import PrivateAttr
 from torch import Tensor, nn
 
@@ -105,11 +106,11 @@ class FedPAC(FedAvg):
     def phases(self, problem: Problem) -> list[Phase]:
         def aligned(parameters: Tree, batch: Batch, view: View) -> Tensor:
             features = view.forward(parameters, batch["inputs"], True)
-            weight, bias = parameters["head.weight"], parameters["head.bias"]
+            outputs = F.linear(features, parameters["head.weight"], parameters.get("head.bias"))
             label = batch["label"].long()
             away = (features - view.brief["centroids"][label]).square().mean(dim=-1)
             pull = (away * view.brief["known"][label]).mean()
-            return view.objective(features @ weight.T + bias, batch) + self.strength * pull
+            return view.objective(outputs, batch) + self.strength * pull
 
         def centred(parameters: Tree, everything: Batch, view: View) -> Tree:
             features = view.forward(parameters, everything["inputs"], True)

@@ -69,7 +69,8 @@ class FedPHP(FedAvg):
 
         def inherited(parameters: Tree, everything: Batch, view: View) -> Tree:
             turn = parameters["rounds"] + 1
-            mu = torch.where(turn == 1, 0.0, self.momentum * turn / view.rounds)
+            grown = self.momentum * (turn / view.rounds).clamp(max=1.0)
+            mu = torch.where(turn == 1, 0.0, grown)
             own, old = under(parameters, "model."), under(parameters, "history.")
             mixed = {k: mu * old[k] + (1 - mu) * own[k] for k in old}
             return {"rounds": turn, **named(mixed, "history.")}
