@@ -97,8 +97,9 @@ def checked(
     matrix = np.array(values, dtype=np.float64).reshape(clients, objectives)
     for number, row in enumerate(matrix, start=1):
         if not np.isfinite(row).all() or (row < 0).any() or abs(row.sum() - 1) > 1e-6:
+            which = f"row {number} " if clients > 1 else ""
             raise UserError(
-                f"{where}: row {number} {row.tolist()} is off the simplex: weights must be "
+                f"{where}: {which}{row.tolist()} is off the simplex: weights must be "
                 "non-negative and sum to one."
             )
     return np.asarray(matrix / matrix.sum(axis=1, keepdims=True))

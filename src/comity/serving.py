@@ -21,7 +21,7 @@ from safetensors import SafetensorError
 from torch import Tensor, nn
 
 from comity.errors import UserError
-from comity.problems import DataProblem, EnvironmentProblem, Problem, fairness, praffl
+from comity.problems import DataProblem, EnvironmentProblem, Problem
 from comity.problems.columns import Source, read_columns
 from comity.problems.networks import ActorCritic
 from comity.runs import Run, about, load_values, save_values, write_whole
@@ -210,13 +210,7 @@ def _layer(what: Mapping[str, Any]) -> nn.Module:
 def _features(problem: Problem) -> list[str] | None:
     """The names of the inputs, where they come from a table."""
     encode = problem.encode if isinstance(problem, DataProblem) else None
-    if isinstance(encode, fairness.Encoded):
-        return list(encode.table().features)
-    if isinstance(encode, praffl.Encoded):
-        source, table = praffl.SOURCES[encode.data], praffl._table(encode.data)
-        kept = [table.features[place] for place in praffl._kept(source, table)]
-        return [*kept, source.attribute]
-    return None
+    return None if encode is None else list(encode.features)
 
 
 def _scaling(problem: Problem) -> dict[str, list[float]] | None:

@@ -213,6 +213,10 @@ class Encoded:
 
     table: partial[Table]
 
+    @property
+    def features(self) -> tuple[str, ...]:
+        return self.table().features
+
     def __call__(self, columns: Columns) -> NDArray[np.float32]:
         return self.table().encode(columns)
 

@@ -236,6 +236,11 @@ class Encoded:
 
     data: str
 
+    @property
+    def features(self) -> tuple[str, ...]:
+        source, table = SOURCES[self.data], _table(self.data)
+        return (*(table.features[place] for place in _kept(source, table)), source.attribute)
+
     def __call__(self, columns: Columns) -> NDArray[np.float32]:
         table = _table(self.data)
         return _inputs(SOURCES[self.data], table, table.encode(columns))

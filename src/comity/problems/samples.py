@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -37,6 +38,16 @@ class Samples:
     site_names: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     """What was done to the data on the way here."""
+
+
+class Encoder(Protocol):
+    """Makes inputs of the columns of a file, just as those of the samples were made."""
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """The name of each input."""
+
+    def __call__(self, columns: Columns) -> NDArray[np.float32]: ...
 
 
 @dataclass(frozen=True)
@@ -77,7 +88,7 @@ class DataProblem(Problem):
     """The columns that say which group a sample's person belongs to, and how many there are."""
     classified: bool = False
     """Whether ``label`` is a class, and the network has an output for each."""
-    encode: Callable[[Columns], NDArray[np.float32]] | None = None
+    encode: Encoder | None = None
     """The inputs (before `prepare`) of new samples, from the columns of a file."""
     dealer: Callable[[Samples, Deal], list[Share]] | None = None
     """Who gets which rows, where the problem has a way of its own."""
