@@ -24,8 +24,9 @@ from comity.report.words import words_of
 
 def run_table(results: Mapping[str, Any]) -> Table:
     """A run's measures: kept and last models beside the trivial policy and the optimum."""
+    algorithm = "+".join(results[key] for key in ("algorithm", "wrapper") if key in results)
     table = blank(
-        f"{results['algorithm']} on {results['problem']}, seed {results['seed']}",
+        f"{algorithm} on {results['problem']}, seed {results['seed']}",
         _run_caption(results),
     )
     return measured(table, {**judged(results), **yardsticks(results)}, single(results))
