@@ -301,13 +301,22 @@ def forward(module: nn.Module) -> Callable[[Tree, Tensor], Tensor]:
     return mapped
 
 
+def unbound(tensors: Tree) -> list[Tree]:
+    """Stacked tensors, client by client.
+
+    Not by indexing, whose backward makes a whole stack of zeros for every single client.
+    """
+    parts = {name: tensor.unbind(0) for name, tensor in tensors.items()}
+    count = len(next(iter(parts.values())))
+    return [{name: part[row] for name, part in parts.items()} for row in range(count)]
+
+
 def one_by_one(module: nn.Module) -> Callable[[Tree, Tensor], Tensor]:
     """The same for a module that cannot be mapped: a plain loop over the clients."""
 
     def looped(tensors: Tree, inputs: Tensor) -> Tensor:
         outputs = [
-            functional_call(module, {name: t[row] for name, t in tensors.items()}, (inputs[row],))
-            for row in range(len(inputs))
+            functional_call(module, own, (inputs[row],)) for row, own in enumerate(unbound(tensors))
         ]
         return torch.stack(outputs)
 

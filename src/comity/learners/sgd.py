@@ -19,5 +19,8 @@ def sgd_step(
 ) -> None:
     """m ← μ m + g + δ θ, θ ← θ − η m."""
     for tensor, gradient, moment in zip(tensors, grads, moments, strict=True):
-        moment.mul_(mu).add_(gradient).add_(tensor, alpha=weight_decay)
-        tensor.sub_(moment, alpha=rate)
+        if weight_decay:
+            gradient = gradient + weight_decay * tensor
+        if mu:
+            gradient = moment.mul_(mu).add_(gradient)
+        tensor.sub_(gradient, alpha=rate)

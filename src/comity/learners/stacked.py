@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.func import functional_call, vmap
 
-from comity.fleet import Fleet, Tree, convolves, forward, one_by_one
+from comity.fleet import Fleet, Tree, convolves, forward, one_by_one, unbound
 from comity.learners.holdings import Holdings
 from comity.learners.learner import Rows
 from comity.local import Batch, Setup, View
@@ -43,6 +44,7 @@ class Stacked:
         self.scale = torch.ones(len(clients), len(problem.objectives))
         """What each loss of each client is divided by."""
         self.mapped = not convolves(self.module)
+        self._odd = False  # it may draw random numbers, each client its own
         self._problem, self._clients, self._seed = problem, clients, seed
         self._conditional, self._rounds = setup.conditional, setup.rounds
         self._forward = forward(self.module)
@@ -50,7 +52,7 @@ class Stacked:
     def settle(self, fleet: Fleet) -> str | None:
         """Find out why the network cannot be run for all clients at once, tried on two samples."""
         if obstacle := self._obstacle(fleet):
-            self.mapped, self._forward = False, one_by_one(self.module)
+            self.mapped, self._odd, self._forward = False, True, one_by_one(self.module)
         return obstacle
 
     def _obstacle(self, fleet: Fleet) -> str | None:
@@ -71,7 +73,7 @@ class Stacked:
     ) -> Tensor:
         """Losses in their scale (models x objectives) on a batch of each model's owner."""
         outputs = self._run(tensors, batch["inputs"], owners, draw)
-        losses: Tensor = vmap(self._problem.losses)(outputs, batch)
+        losses: Tensor = self.each(self._problem.losses, outputs, batch)
         return losses / self.scale[owners]
 
     @torch.no_grad()
@@ -131,15 +133,11 @@ class Stacked:
         """What a hook, written for one client, gives for every client of the stack."""
         if self.mapped:
             return vmap(hook)(*arguments)
-        first, answers = arguments[0], []
-        count = len(next(iter(first.values())) if isinstance(first, dict) else first)
+        parts: list[Any] = [unbound(a) if isinstance(a, dict) and a else a for a in arguments]
+        count = next(len(part) for part in parts if len(part))
+        answers = []
         for place in range(count):
-            own = [
-                {name: tensor[place] for name, tensor in argument.items()}
-                if isinstance(argument, dict)
-                else argument[place]
-                for argument in arguments
-            ]
+            own = [part[place] if len(part) else part for part in parts]
             with self._seeded(place, owners, draw):
                 answers.append(hook(*own))
         if isinstance(answers[0], dict):
@@ -183,7 +181,7 @@ class Stacked:
                 self._of_one, tensors, inputs, preferences, owners=owners, draw=draw
             )
             return outputs
-        if self.mapped or not self.module.training:
+        if not (self._odd and self.module.training):
             return self._forward(tensors, inputs)
         parts = []
         for place in range(len(owners)):
@@ -193,6 +191,8 @@ class Stacked:
         return torch.cat(parts)
 
     def _seeded(self, place: int, owners: Rows | None, draw: Draw | None) -> Any:
+        if not self._odd:
+            return nullcontext()
         client = 0 if owners is None else self._clients[owners[place]]
         round, number = (0, 0) if draw is None else (draw[0], int(draw[1][place]))
         # surveys count backwards

@@ -175,7 +175,14 @@ class Supervised:
         return copies
 
     def _crews(self, rows: Rows, steps: Rows) -> Iterator[Rows]:
-        """Clients (as places in ``rows``) with equal batches and some steps to take."""
+        """Clients (as places in ``rows``) with equal batches and some steps to take.
+
+        Where nothing is gained by a stack, a client goes all its way before the next one starts,
+        because one network fits into the processor's caches.
+        """
+        if not self._stacked.mapped:
+            yield from (np.array([place]) for place in np.flatnonzero(steps > 0))
+            return
         sizes = self._holdings.batch_sizes[rows]
         for batch in sorted(set(sizes[steps > 0].tolist())):
             yield np.flatnonzero((sizes == batch) & (steps > 0))
