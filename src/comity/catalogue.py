@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Literal
 
 from rich.table import Table
@@ -64,10 +65,6 @@ def _lines(settings: list[dict[str, Any]]) -> str:
     return "\n".join(lines) or "none"
 
 
-def _point(values: list[float]) -> str:
-    return ", ".join(f"{x:g}" for x in values)
-
-
 def _alike(entries: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:
     """Problems in one row: those of one data set share the first part of their titles."""
     rows: dict[str, list[dict[str, Any]]] = {}
@@ -76,25 +73,28 @@ def _alike(entries: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:
     return list(rows.values())
 
 
+def _about(alike: list[dict[str, Any]]) -> Iterator[str]:
+    """What is learned, what for, and what it is measured from; few lines, for narrow terminals."""
+    first = alike[0]
+    yield first["title"] if len(alike) == 1 else first["title"].partition(";")[0]
+    sets = dict.fromkeys(", ".join(entry["objectives"]) for entry in alike)
+    yield f"objectives: {'; or '.join(sets)}"
+    point = [f"{value:g}" for value in first["reference_point"]]
+    if any(entry["reference_point"] != first["reference_point"] for entry in alike):
+        point.append("…")
+    yield f"hypervolume from ({', '.join(point)}), front {first['front']}"
+    yield f"learner: {first['learner']}"
+
+
 def catalogue_table(what: What, entries: list[dict[str, Any]]) -> Table:
     """The same for the terminal."""
     table = Table(title=what.capitalize(), title_justify="left", show_lines=what != "preferences")
     table.add_column("name", no_wrap=True)
     if what == "problems":
-        for column in ("what it is", "objectives", "reference point", "front", "learner"):
-            table.add_column(column)
+        table.add_column("what it is")
         for alike in _alike(entries):
-            first = alike[0]
-            objectives = dict.fromkeys(", ".join(entry["objectives"]) for entry in alike)
-            points = dict.fromkeys(_point(entry["reference_point"]) for entry in alike)
-            table.add_row(
-                "\n".join(entry["name"] for entry in alike),
-                first["title"] if len(alike) == 1 else first["title"].partition(";")[0],
-                "\n".join(objectives),
-                next(iter(points)) if len(points) == 1 else "0, 0, …",
-                first["front"],
-                first["learner"],
-            )
+            names = "\n".join(entry["name"] for entry in alike)
+            table.add_row(names, "\n".join(_about(alike)))
     elif what == "algorithms":
         for column in ("what it is", "family", "settings (default): meaning"):
             table.add_column(column)

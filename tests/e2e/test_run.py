@@ -134,3 +134,13 @@ def test_lists_show_what_is_registered(what, word, monkeypatch, capsys):
         with pytest.raises(SystemExit, match="0"):
             main()
         assert word in capsys.readouterr().out
+
+
+def test_a_narrow_terminal_shows_whole_objectives(monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr(sys, "argv", ["comity", "list", "problems"])
+    with pytest.raises(SystemExit, match="0"):
+        main()
+    shown = capsys.readouterr().out
+    assert "objectives: ore-1, ore-2, fuel" in shown
+    assert "hypervolume from (-1, -1, -50)" in shown
