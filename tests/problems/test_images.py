@@ -183,7 +183,8 @@ def test_networks_have_a_body_and_a_head(kind):
     inputs = torch.randint(256, (4, 3, 20, 16), dtype=torch.uint8)
     torch.testing.assert_close(network(inputs), network.head(network.body(inputs)))
     assert network(inputs).shape == (4, 7)
-    assert network.body[0](torch.tensor([0, 255], dtype=torch.uint8)).tolist() == [-1, 1]
+    two = torch.tensor([0, 255], dtype=torch.uint8).reshape(1, 1, 1, 2)
+    assert network.body[0](two).flatten().tolist() == [-1, 1]
 
 
 def test_pictures_too_small_for_the_convolutions():

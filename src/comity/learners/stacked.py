@@ -19,7 +19,7 @@ from comity.local import Batch, Setup, View
 from comity.problems.samples import DataProblem
 from comity.streams import torch_seeded
 
-_PIECE = 1024  # samples of a client that are judged at once
+_PIECE, _PICTURES = 1024, 128  # samples of a client that are judged at once; in convolutions
 _NUMBERS = 2**23  # outputs of a client that are judged at once, where there are many preferences
 
 Draw = tuple[int, Rows]
@@ -167,9 +167,10 @@ class Stacked:
     def _answers(self, tensors: Tree, index: Tensor, rows: Rows) -> Tensor:
         """What models answer to many samples, a piece at a time."""
         self.module.eval()
+        size = _PICTURES if convolves(self.module) else _PIECE
         pieces = [
             self._run(tensors, self.holdings.gather(piece)["inputs"], rows)
-            for piece in torch.split(index, _PIECE, dim=1)
+            for piece in torch.split(index, size, dim=1)
         ]
         return torch.cat(pieces, dim=1)
 
