@@ -114,8 +114,9 @@ def test_the_choice_is_by_the_mean_hypervolume_on_validation(values, monkeypatch
 
 
 def test_each_client_for_itself_is_the_default():
-    records, kept, _, _ = finished(federation({"algorithm": "praffl"}))
-    assert federation({"algorithm": "praffl"}).keep_scope == "client"
+    configuration = federation({"algorithm": "fedavg"})
+    records, kept, _, _ = finished(configuration)
+    assert configuration.keep_scope == "client"
     assert not any(record.chosen for record in records)
     assert kept.finite().all()
 
@@ -185,6 +186,12 @@ def test_what_is_usual_for_a_problem_is_overridden():
     for algorithm in ("no-communication", "lft-ensemble"):  # nobody asked for it
         quiet = configure({"problem": "praffl-synthetic", "algorithm": algorithm})
         assert quiet.keep_scope == "client"
-    with pytest.raises(UserError, match="Say keep_scope = client"):
-        configure({"problem": "praffl-synthetic", "participation": 0.7})
-    configure({"problem": "praffl-synthetic", "participation": 0.7, "keep_scope": "client"})
+    absent = configure({"problem": "praffl-synthetic", "participation": 0.7})
+    assert absent.keep_scope == "client"  # all cannot choose together, and nobody said they must
+
+
+def test_praffl_chooses_one_round_for_all_on_any_problem():
+    values = {"problem": "german-credit-gender-dp", "algorithm": "praffl", "clients": 2}
+    assert configure(values).keep_scope == "federation"
+    assert configure({**values, "fine_tune": "extra:1"}).keep_scope == "client"
+    assert configure({**values, "keep_scope": "client"}).keep_scope == "client"

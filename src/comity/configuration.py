@@ -189,6 +189,8 @@ def configure(values: Mapping[str, Any]) -> Configuration:
     if not algorithm_class.communicates:
         _refuse_meaningless(name, values)
         run_values |= {"guard": False, "keep_scope": "client"}
+    if "keep_scope" not in values and _excluded(run_values):
+        run_values["keep_scope"] = "client"
     _refuse_unfit(name, algorithm_class, problem, run_values)
     if isinstance(stack := run_values.get("chunk", 10), int):  # if not, it is refused below
         clients = run_values.get("clients", 20)
@@ -234,13 +236,18 @@ def _refuse_unfit(
     whole = values.get("participation", 1.0) == 1.0
     if algorithm.centralised and not whole:
         raise UserError(f"participation means nothing for {name}: it pools the data of all.")
-    if values.get("keep", "best") == "best" and values.get("keep_scope") == "federation":
-        for key, plain in (("participation", 1.0), ("fine_tune", "none"), ("guard", False)):
-            if values.get(key, plain) != plain:
-                raise UserError(
-                    f"{key} = {values[key]} and keep_scope = federation exclude each other: one "
-                    "round is chosen of what all clients were sent. Say keep_scope = client."
-                )
+    together = values.get("keep", "best") == "best" and values.get("keep_scope") == "federation"
+    if together and (key := _excluded(values)):
+        raise UserError(
+            f"{key} = {values[key]} and keep_scope = federation exclude each other: one round is "
+            "chosen of what all clients were sent. Say keep_scope = client."
+        )
+
+
+def _excluded(values: Mapping[str, Any]) -> str | None:
+    """The setting, if any, under which clients cannot choose a round together."""
+    plain = {"participation": 1.0, "fine_tune": "none", "guard": False}
+    return next((key for key in plain if values.get(key, plain[key]) != plain[key]), None)
 
 
 def _refuse_meaningless(name: str, values: Mapping[str, Any]) -> None:

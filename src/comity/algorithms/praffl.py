@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -108,6 +108,7 @@ class PraFFL(Algorithm):
 
     personal: ClassVar[bool] = False
     sends: ClassVar[tuple[str, ...]] = ("body.*",)
+    usual: ClassVar[Mapping[str, Any]] = {"keep_scope": "federation"}
 
     sampled: PositiveInt = setting(64, "preferences drawn for every batch (n_λ)")
     split: float = setting(0.5, "share of local training that ψ gets, first", above=0, below=1)
