@@ -143,6 +143,19 @@ def test_all_columns_fit_on_a_narrow_terminal() -> None:
         assert word in text
 
 
+def test_two_kinds_of_fairness_fit_on_a_narrow_terminal() -> None:
+    names = ("hypervolume", "own_hypervolume", "accuracy", "fairness-gender", "fairness-race")
+    measures = {**dict.fromkeys(names, 0.7607), "strict_hypervolume": 0.02774, "dropped": 0.25}
+    line = row("no-communication", "x", **measures)
+    comparison = compared({**line, "pooled": {"hypervolume": 0.7607}})
+    (table,) = comparison_tables(comparison)
+    caption = " ".join(str(table.caption).split())
+    shown = printed(table, width=80)
+    assert max(map(len, shown.splitlines())) <= 80
+    assert " ".join(shown.split()).endswith(caption)  # nothing is cut at the edge
+    assert "gender" in shown
+
+
 def test_settings_in_a_label_are_not_read_as_markup() -> None:
     comparison = compared(row("fedpref[clustering=false]", "x", hypervolume=1.0))
     assert "fedpref[clustering=false]" in printed(comparison_tables(comparison)[0])

@@ -23,6 +23,7 @@ _NARROW = {
     "hypervolume_50": "hyper- volume halfway",
     "accuracy": "accu- racy",
     "fairness": "fair- ness",
+    "dropped": "drop- ped",
 }
 
 _REMARKS = {
@@ -118,11 +119,13 @@ def measured(
 
 
 def add_measures(table: Table, measures: Sequence[Measure], narrow: bool = True) -> None:
+    if len(measures) > 6:
+        table.padding = 0
     for measure in measures:
         short = _NARROW.get(measure.name, measure.label.replace("fairness-", "fair- ness- "))
         heading = short if narrow else measure.label
         # a strict hypervolume has zeros before its digits
-        width = 8 if measure.name == "strict_hypervolume" else 6
+        width = 7 if measure.name == "strict_hypervolume" else 6
         table.add_column(
             Text(heading + measure.arrow), justify="right", overflow="fold", min_width=width
         )
