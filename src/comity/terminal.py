@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -74,6 +75,12 @@ def print_tables(*tables: Any, footer: str = "") -> None:
         console.print(footer, soft_wrap=True, highlight=False)
 
 
+def _footer(results: Mapping[str, Any], path: Path) -> str:
+    """What was done to the data, and where the page is."""
+    notes = (f"Data: {note}." for note in results.get("notes", ()))
+    return "\n".join([*notes, f"Report: {path / 'report.html'}"])
+
+
 def show_run(run: Run, as_json: bool) -> None:
     """What a run ended with: its clients and measures."""
     if as_json:
@@ -81,11 +88,8 @@ def show_run(run: Run, as_json: bool) -> None:
         return
     from comity.report.tables import clients_table, run_table
 
-    print_tables(
-        clients_table(run.results),
-        run_table(run.results),
-        footer=f"Report: {run.path / 'report.html'}",
-    )
+    footer = _footer(run.results, run.path)
+    print_tables(clients_table(run.results), run_table(run.results), footer=footer)
 
 
 def show_comparison(comparison: Comparison, as_json: bool) -> None:
@@ -95,10 +99,9 @@ def show_comparison(comparison: Comparison, as_json: bool) -> None:
         return
     from comity.report.tables import comparison_tables
 
-    print_tables(
-        *comparison_tables(comparison.results, comparison.runs),
-        footer=f"Report: {comparison.path / 'report.html'}",
-    )
+    one = next(run for runs in comparison.runs.values() for run in runs)
+    footer = _footer(one.results, comparison.path)
+    print_tables(*comparison_tables(comparison.results, comparison.runs), footer=footer)
 
 
 def show_search(search: Search, as_json: bool) -> None:

@@ -377,3 +377,12 @@ def test_missing_cells_are_treated_as_told_and_noted(call, missing, rows, inputs
         assert word in note
     first = next(library.open(call.home / "r").model(0).parameters())
     assert first.shape[1] == inputs
+
+
+def test_the_terminal_says_what_was_done_to_the_data(call):
+    data = loans(call, "typo.csv", lambda lines: ["forty,f,south,no", *lines[1:]])
+    *told, _ = config(call, data, 'sensitive = ["sex"]')  # tables instead of JSON
+    note = "Data: age is taken as categories, though mostly numbers, because of 'forty' (row 2)."
+    assert note in call(*told, "--out", "r")
+    told = ["compare", "--config", "own.toml", "--algorithms", "fedavg", "--seeds", 1]
+    assert note in call(*told, "--workers", 1, "--out", "c")
