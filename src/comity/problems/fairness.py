@@ -201,6 +201,8 @@ class Standardised:
 
     def __call__(self, samples: Samples, train: Rows) -> Mapping[str, Tensor]:
         numeric = torch.from_numpy(self.table().numeric)
+        if not numeric.any():
+            return samples.columns
         inputs = samples.columns["inputs"].clone()
         seen = inputs[torch.from_numpy(train)][:, numeric]
         inputs[:, numeric] = (inputs[:, numeric] - seen.mean(0)) / seen.std(0).clamp(min=1e-6)
