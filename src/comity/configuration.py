@@ -71,6 +71,12 @@ class Configuration(Settings):
     )
     validation_episodes: int = setting(1, "episodes that judge a model in a round", at_least=1)
     test_episodes: int = setting(1, "episodes that judge a model at the end", at_least=1)
+    evaluate_every: int = setting(
+        0,
+        "data: every so many rounds all clients are judged on validation data, absent ones, too; "
+        "0: never",
+        at_least=0,
+    )
     chunk: int = setting(10, "clients trained as one stack by one process", at_least=1)
     threads: int = setting(1, "threads of one process; more may change bits", at_least=1)
     algorithm_settings: dict[str, Any] = setting({}, "settings of the algorithm")
@@ -186,6 +192,8 @@ def configure(values: Mapping[str, Any]) -> Configuration:
             run_values.setdefault(episodes, getattr(problem, episodes))
         elif run_values.get(episodes, 1) != 1:
             raise UserError(f"{episodes} means nothing for {problem.name}: it has data.")
+    if isinstance(problem, EnvironmentProblem) and run_values.get("evaluate_every", 0) != 0:
+        raise UserError(f"evaluate_every means nothing for {problem.name}: it has no data.")
     if not algorithm_class.communicates:
         _refuse_meaningless(name, values)
         run_values |= {"guard": False, "keep_scope": "client"}

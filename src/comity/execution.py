@@ -86,7 +86,7 @@ def execute(run: Run, workers: int = 1, on_round: OnRound | None = None) -> Run:
             loop = Loop(engine, Federation(configuration))
             started -= _restore(run, loop)
             _advance(run, loop, started, on_round)
-            run.append_history(_entry(*loop.finish()))
+            run.append_history(_entry(loop.finish()[0]))
             run.save_models(engine.models(kept=configuration.keep == "best"))
             # rewards are float32: a return of 8.2 must equal the front's 8.2
             tested = {kept: engine.test(kept).round(6) for kept in (True, False)}
@@ -147,8 +147,10 @@ def _advance(run: Run, loop: Loop, started: float, on_round: OnRound | None) -> 
     """Run the rounds that are left; save now and then, and after the last one."""
     rounds = run.configuration.rounds
     saved = time.monotonic()
+    every = run.configuration.evaluate_every
     for (record,) in loop.rounds():
-        run.append_history(_entry(record))
+        everyone = loop.judged() if every and loop.done % every == 0 else None
+        run.append_history(_entry(record, everyone))
         now = time.monotonic()
         if now - saved >= _CHECKPOINT_SECONDS or loop.done == rounds:
             state, plain = loop.state()
@@ -259,8 +261,8 @@ def _protocol(configuration: Configuration, problem: Problem) -> dict[str, Any]:
     }
 
 
-def _entry(record: Record) -> dict[str, Any]:
-    """A record as a line of the history."""
+def _entry(record: Record, everyone: Vectors | None = None) -> dict[str, Any]:
+    """A record as a line of the history; how everyone would do now, if that was asked."""
     report = record.report
     assert report is not None
 
@@ -276,6 +278,7 @@ def _entry(record: Record) -> dict[str, Any]:
         "received": plain(report.received),
         "trained": plain(report.trained),
         "kept": plain(report.kept),
+        **({} if everyone is None else {"everyone": plain(everyone)}),
         "declined": report.declined.tolist(),
         "clusters": record.clusters,
         "chosen": record.chosen,

@@ -336,6 +336,10 @@ class Loop:
         brief = {k: np.concatenate([brief[k] for brief in briefs]) for k in briefs[0]}
         return replace(order, brief=brief)
 
+    def judged(self) -> Matrix:
+        """How all clients would do on validation data if this were the end; nothing changes."""
+        return self.engine.preview(Order.joined([f.last_order()[0] for f in self.federations]))
+
     def finish(self) -> list[Record]:
         """The last delivery to all, and fine-tuning after it."""
         extra = int(self.federations[0].configuration.fine_tune.partition(":")[2] or 0)

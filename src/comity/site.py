@@ -142,6 +142,14 @@ class Site:
         message = Message(order.clients, None, self._choice(rows))
         return message, self._report(rows, received, trained, declined)
 
+    def preview(self, order: Order) -> Vectors:
+        """How all clients would do on validation data with what they are sent; nothing changes."""
+        models = self._models
+        if order.models is not None:
+            models = Fleet({**models.tensors, **self._landed(order.models).tensors})
+        rows, episodes = self._rows(order.clients), self.configuration.validation_episodes
+        return self._learner.judge(models, rows, "validation", episodes)[0]
+
     def _receive(
         self, rows: Rows, models: Fleet | None, guarded: bool
     ) -> tuple[Vectors | None, NDArray[np.bool_]]:

@@ -84,6 +84,9 @@ class Embedded:
         messages, reports = zip(*self._ask("finish", parts), strict=True)
         return Message.joined(messages), _together(reports)
 
+    def preview(self, order: Order) -> NDArray[np.float64]:
+        return np.concatenate(self._ask("preview", self._shares(order)))
+
     def span(self, preferences: NDArray[np.float64]) -> NDArray[np.float64]:
         """Objective vectors of the final models at many preferences (clients x preferences)."""
         return np.concatenate(self._ask("span", self._everywhere(preferences)))

@@ -253,7 +253,13 @@ def image_problem(
             "normalise": False,
             "local_epochs": 1,
         },
-        usual={"clients": 20, "rounds": rounds, "partition": partition, "keep": "last"},
+        usual={
+            "clients": 20,
+            "rounds": rounds,
+            "partition": partition,
+            "keep": "last",
+            "evaluate_every": 10,
+        },
     )
 
 

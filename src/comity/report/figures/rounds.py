@@ -28,6 +28,10 @@ def rounds(run: Run) -> Figure:
         axes.plot(at, line[known], marker=marker, markersize=3, label=MEANINGS[kind], **look)
         low, high = (edge[known] for edge in found.quartiles(kind))
         axes.fill_between(at, low, high, color=look["color"], alpha=0.15, linewidth=0)
+    watched = {e["round"]: np.mean(e["everyone"]) for e in run.history if "everyone" in e}
+    if watched and run.configuration.participation < 1:
+        look = {"color": series(2)["color"], "linestyle": "none", "marker": "D", "markersize": 4}
+        axes.plot(list(watched), list(watched.values()), label="all clients, at that time", **look)
     objective = run.configuration.get_problem().objectives[0].name
     trivial = run.results["trivial"].get(objective)
     if trivial is not None:
