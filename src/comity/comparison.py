@@ -36,7 +36,9 @@ from comity.runs import CONFIG, Run, write_whole
 
 PLAN, RESULTS, REFERENCE = "comparison.toml", "comparison.json", "reference_set.csv"
 PAIRED = "mean_scalarised"
-"""What a wrapped algorithm gains over its host is measured in; a single objective's mean."""
+"""What an algorithm gains over another is measured in; a single objective's mean."""
+BASELINES = ("no-communication", "fedavg")
+"""What every algorithm is measured against, seed by seed."""
 
 
 @dataclass(frozen=True)
@@ -280,23 +282,32 @@ def tabulate(problem: str, runs: Mapping[str, Sequence[Run]], path: Path) -> dic
 
 def _paired(
     entry: str, preferences: str, runs: Mapping[str, Sequence[Run]]
-) -> dict[str, dict[str, Any]]:
-    """What a wrapped entry gains over its host, seed by seed, where the host is there, too."""
+) -> dict[str, str | dict[str, Any]]:
+    """What an entry gains over its host, if it is wrapped, and over the baselines; seed by seed."""
     values = entry_values(entry)
-    if "wrapper" not in values:
-        return {}
     bare = {key: value for key, value in values.items() if key not in ("wrapper", "confree")}
+    found: dict[str, str | dict[str, Any]] = {}
+    over = {}
     for key, group in runs.items():
-        host, _, kind = key.partition("|")
-        if kind == preferences and entry_values(host) == bare:
-            own = runs[f"{entry}|{preferences}"]
-            ours, theirs = ([r.results["metrics"].get(PAIRED) for r in g] for g in (own, group))
-            if None in (*ours, *theirs):  # a score that is undefined for all clients
-                return {}
-            each = np.subtract(ours, theirs).round(6)  # as exact as returns and scores are
-            spread = {"mean": float(each.mean()), "std": float(each.std()), "each": each.tolist()}
-            return {"paired": {"host": host, "difference": spread}}
-    return {}
+        other, _, kind = key.partition("|")
+        others = entry_values(other)
+        is_host = "wrapper" in values and others == bare
+        baseline = others["algorithm"] in BASELINES and "wrapper" not in others
+        if kind == preferences and other != entry and (is_host or baseline):
+            gain = _difference(runs[f"{entry}|{preferences}"], group)
+            if gain is not None:
+                over[other] = gain
+                found |= {"host": other} if is_host else {}
+    return {**found, "paired": over} if over else {}
+
+
+def _difference(runs: Sequence[Run], others: Sequence[Run]) -> dict[str, Any] | None:
+    """How much better runs are than others of the same seeds."""
+    ours, theirs = ([r.results["metrics"].get(PAIRED) for r in g] for g in (runs, others))
+    if None in (*ours, *theirs):  # a score that is undefined for all clients
+        return None
+    each = np.subtract(ours, theirs).round(6)  # as exact as returns and scores are
+    return {"mean": float(each.mean()), "std": float(each.std()), "each": each.tolist()}
 
 
 def pooled(runs: Sequence[Run]) -> dict[str, float]:

@@ -105,8 +105,8 @@ def test_a_runs_tables_speak_of_accuracy_alone(seen: Make) -> None:
 def test_a_wrapped_algorithm_stands_beside_its_host(compared: Comparison) -> None:
     host, wrapped = compared.results["rows"]
     assert "paired" not in host
-    assert wrapped["paired"]["host"] == "fedrep"
-    difference = wrapped["paired"]["difference"]
+    assert wrapped["host"] == "fedrep"
+    difference = wrapped["paired"]["fedrep"]
     assert difference["each"] == [0.05, 0.0]
     assert (difference["mean"], difference["std"]) == (0.025, 0.025)
     (table,) = comparison_tables(compared.results, compared.runs)
@@ -121,20 +121,51 @@ def test_a_wrapped_algorithm_stands_beside_its_host(compared: Comparison) -> Non
     assert (trivial[0], trivial[2]) == ("trivial", "–")
     said = " ".join(printed(table).split())
     assert not [word for word in (*FRONTS, "preference") if word in said]
-    assert "what accuracy gains over the same algorithm without ConFREE" in said
+    assert "what accuracy gains, seed by seed. The host: the same algorithm without" in said
+
+
+def test_baselines_are_what_all_are_measured_against(seen: Make, tmp_path: Path) -> None:
+    scores = {
+        "no-communication[rounds=4]": (0.5, 0.75),
+        "fedavg": (0.25, 0.25),
+        "fedavg+confree": (0.25, 0.5),
+        "ditto": (0.75, 0.75),
+    }
+    runs = {
+        f"{name}|x": [
+            seen([[value]] * 3, name=f"{name}-{seed}", seed=seed, algorithm="fedavg")
+            for seed, value in enumerate(values)
+        ]
+        for name, values in scores.items()
+    }
+    results = tabulate("usps-mlp", runs, tmp_path)
+    alone, mean, wrapped, ditto = results["rows"]
+    assert ditto["paired"]["fedavg"] == {"mean": 0.5, "std": 0.0, "each": [0.5, 0.5]}
+    gain = {"mean": 0.125, "std": 0.125, "each": [0.25, 0.0]}
+    assert ditto["paired"]["no-communication[rounds=4]"] == gain
+    assert set(alone["paired"]) == {"fedavg"}
+    assert set(mean["paired"]) == {"no-communication[rounds=4]"}
+    assert wrapped["host"] == "fedavg"
+    assert wrapped["paired"]["fedavg"]["each"] == [0.0, 0.25]
+    (table,) = comparison_tables(results, runs)
+    columns = [str(column.header).replace("\n", "") for column in table.columns]
+    assert columns[2:] == ["over host", "over fedavg", "over no-communication[rounds=4]"]
+    assert rows_of(table)[3][2:] == ["–", "+0.5 ± 0", "+0.12 ± 0.12"]
+    assert rows_of(table)[2][2:4] == ["+0.12 ± 0.12", "+0.12 ± 0.12"]
 
 
 def test_what_is_worse_than_its_host_has_a_minus() -> None:
     difference = {"mean": -0.0123, "std": 0.001, "each": [-0.0133, -0.0113]}
-    assert paired({"paired": {"host": "a", "difference": difference}}) == "−0.012 ± 0.001"
-    assert paired({}) == "–"
+    row = {"host": "a", "paired": {"a": difference}}
+    assert paired(row, "over host") == paired(row, "over a") == "−0.012 ± 0.001"
+    assert paired(row, "over b") == paired({}, "over host") == "–"
 
 
 def test_hosts_are_found_by_their_settings(seen: Make, tmp_path: Path) -> None:
     own = {"fedprox|x": {}, "fedprox[mu=0.5]|x": {}, "fedprox+confree[mu=0.5,confree.c=0.2]|x": {}}
     runs = {key: [seen(name=f"run-{place}")] for place, key in enumerate(own)}
     *_, row = tabulate("usps-mlp", runs, tmp_path)["rows"]
-    assert row["paired"]["host"] == "fedprox[mu=0.5]"
+    assert row["host"] == "fedprox[mu=0.5]"
     alone = {"fedprox+confree|x": runs["fedprox|x"]}
     assert "paired" not in tabulate("usps-mlp", alone, tmp_path)["rows"][0]
 

@@ -36,6 +36,8 @@ MEASURES = (
     Measure("cardinality", "cardinality", "higher"),
     Measure("expected_utility", "expected utility", "higher"),
 )
+OVER_HOST = "over host"
+"""The heading above how much better a wrapped algorithm is."""
 MAIN = MEASURES[:9]
 """The measures that comparisons show."""
 HYPERVOLUMES = MEASURES[2:6]
@@ -181,11 +183,23 @@ def spread(metric: Mapping[str, float | None]) -> str:
     return number(mean) if std is None else f"{number(mean)} ± {number(std, 2)}"
 
 
-def paired(row: Mapping[str, Any]) -> str:
-    """How much better a wrapped algorithm is than its host: mean ± std of the differences."""
-    if "paired" not in row:
+def pairings(rows: Sequence[Mapping[str, Any]], alone: bool) -> list[str]:
+    """Headings of the differences that a comparison shows.
+
+    They are over the host and, where one objective leaves room for it, over each baseline.
+    """
+    found = [OVER_HOST] if any("host" in row for row in rows) else []
+    for row in rows if alone else ():
+        found += [f"over {name}" for name in row.get("paired", {}) if name != row.get("host")]
+    return list(dict.fromkeys(found))
+
+
+def paired(row: Mapping[str, Any], heading: str) -> str:
+    """How much better an algorithm is than another: mean ± std of the differences."""
+    other = row.get("host") if heading == OVER_HOST else heading.removeprefix("over ")
+    difference = row.get("paired", {}).get(other)
+    if difference is None:
         return "–"
-    difference = row["paired"]["difference"]
     sign = "+" if difference["mean"] > 0 else ""
     return f"{sign}{number(difference['mean'], 2)} ± {number(difference['std'], 2)}"
 

@@ -28,6 +28,7 @@ from comity.report.measures import (
     main,
     number,
     paired,
+    pairings,
     present,
     scaled,
     shown_names,
@@ -37,7 +38,6 @@ from comity.report.measures import (
     with_pooled,
 )
 from comity.report.tables import (
-    OVER_HOST,
     comparison_caption,
     judged,
     preference_text,
@@ -151,6 +151,7 @@ def comparison_page(comparison: Mapping[str, Any], runs: Runs, pictures: Picture
         rows = [{**row, "metrics": row["metrics_last"]} for row in comparison["rows"]]
         for row in rows:  # what is paired are the kept ones
             row.pop("paired", None)
+            row.pop("host", None)
         last = _comparison({**comparison, "rows": rows}, runs)
         body.append(f"<details><summary>The same of the last models</summary>{last}</details>")
     first = next((run.results for seeds in runs.values() for run in seeds), {})
@@ -340,19 +341,19 @@ def _comparison(comparison: Mapping[str, Any], runs: Runs) -> str:
     """The table of a comparison, of kept or of last models."""
     rows, alone = arranged(comparison["rows"]), single(comparison)
     measures, names = compared(rows, alone), shown_names(rows)
-    wrapped = any("paired" in row for row in rows)
+    differences = pairings(rows, alone)
     cells = [
         [
             names[row["algorithm"]],
             *([] if alone else [row["preferences"]]),
             *own,
-            *([paired(row)] if wrapped else []),
+            *(paired(row, heading) for heading in differences),
         ]
         for row, own in zip(rows, starred(rows, measures), strict=True)
     ]
     for name, values in yardsticks(comparison).items():
         numbers = [number(values.get(m.name)) for m in measures]
-        cells.append([name, *([] if alone else ["all"]), *numbers, *["–"] * wrapped])
+        cells.append([name, *([] if alone else ["all"]), *numbers, *["–"] * len(differences)])
     header = ["algorithm", *([] if alone else ["preferences"])]
-    header += [*(m.label + m.arrow for m in measures), *[OVER_HOST] * wrapped]
+    header += [*(m.label + m.arrow for m in measures), *differences]
     return table(header, cells, comparison_caption(comparison, runs))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from comity.report.tables.comparisons import OVER_HOST, comparison_caption, comparison_tables
+from comity.report.tables.comparisons import comparison_caption, comparison_tables
 from comity.report.tables.layout import (
     judged,
     preference_text,
@@ -24,7 +24,6 @@ from comity.report.tables.searches import (
 )
 
 __all__ = [
-    "OVER_HOST",
     "clients_table",
     "comparison_caption",
     "comparison_tables",

@@ -9,11 +9,13 @@ from rich.table import Table
 from rich.text import Text
 
 from comity.report.measures import (
+    OVER_HOST,
     arranged,
     best,
     compared,
     has_data,
     paired,
+    pairings,
     shown_names,
     single,
     with_pooled,
@@ -32,9 +34,6 @@ from comity.report.words import words_of
 if TYPE_CHECKING:
     from comity.report.figures.learning import Runs
 
-OVER_HOST = "over host"
-"""The heading above how much better a wrapped algorithm is."""
-
 
 def comparison_tables(comparison: Mapping[str, Any], runs: Runs | None = None) -> list[Table]:
     """One table a preference distribution, one row an algorithm: mean ± std over seeds."""
@@ -42,7 +41,7 @@ def comparison_tables(comparison: Mapping[str, Any], runs: Runs | None = None) -
     measures, names = compared(rows, alone), shown_names(rows)
     caption = comparison_caption({**comparison, "rows": rows}, runs or {})
     marks = {measure.name: best(rows, measure) for measure in measures}
-    wrapped = any("paired" in row for row in rows)
+    differences = pairings(rows, alone)
     tables: dict[str, Table] = {}
     for place, row in enumerate(rows):
         kind = row["preferences"]
@@ -51,15 +50,15 @@ def comparison_tables(comparison: Mapping[str, Any], runs: Runs | None = None) -
             tables[kind] = blank(title, caption)
             tables[kind].add_column("algorithm", no_wrap=True)
             add_measures(tables[kind], measures, narrow=not alone)
-            if wrapped:
-                tables[kind].add_column(OVER_HOST, justify="right")
+            for heading in differences:
+                tables[kind].add_column(Text(heading.replace("[", "\n[")), justify="right")
         cells = [measure_cell(row, measure, marks[measure.name][place]) for measure in measures]
-        cells += [Text(paired(row))] * wrapped
+        cells += [Text(paired(row, heading)) for heading in differences]
         # a label like fedpref[top_r=1] must not be read as markup
         tables[kind].add_row(Text(names[row["algorithm"]].replace(" (", "\n(")), *cells)
     if has_data(comparison):
         for table in tables.values():
-            add_yardsticks(table, comparison, measures, *["–"] * wrapped)
+            add_yardsticks(table, comparison, measures, *["–"] * len(differences))
     return list(tables.values())
 
 
@@ -72,10 +71,10 @@ def comparison_caption(comparison: Mapping[str, Any], runs: Runs) -> str:
         if not alone and any("pooled_hypervolume" in row["metrics"] for row in rows):
             parts.append("Pooled: of all seeds' clients as one set")
         parts += [f"Trivial: {words_of(comparison).trivial}", *remarks(comparison)]
-    if any("paired" in row for row in rows):
+    if differences := pairings(rows, alone):
         of = compared(rows, alone)[0].label if alone else "mean scalarised value"
-        parts.append(
-            f"Over host: mean ± standard deviation of what {of} gains over the same algorithm "
-            "without ConFREE, seed by seed"
-        )
+        what = f"mean ± standard deviation of what {of} gains, seed by seed"
+        parts.append(f"Over …: {what}")
+        if OVER_HOST in differences:
+            parts.append("The host: the same algorithm without ConFREE")
     return ". ".join(part.removesuffix(".") for part in parts if part) + "."
