@@ -11,7 +11,7 @@ from torch import nn
 
 from comity.configuration import configure
 from comity.fleet import Fleet
-from comity.learners import Task
+from comity.learners import Task, compiling
 from comity.learners.adam import adam_step
 from comity.learners.scalarisation import direction_of, smooth_tchebycheff
 from comity.learners.supervised import Supervised
@@ -85,6 +85,35 @@ def test_a_fleet_trains_like_plain_pytorch(compiled):
         adam = lambda p: torch.optim.Adam(p, 1e-2)  # noqa: E731
         assert_row(fleet, client, by_hand(PEOPLE.dealt(*DEAL), start, weights, client, 4, adam))
     assert learner.steps.tolist() == [4, 4, 4]
+
+
+def test_programs_are_made_once_a_phase_and_shape(monkeypatch):
+    """What is compiled, not compiled: that takes seconds and is shown above."""
+    made = []
+
+    def noted(function, arguments):
+        made.append(function)
+        return function
+
+    monkeypatch.setattr(compiling, "_compiled", noted)
+    plain, wanted, _ = learner_of()
+    learner, fleet, _ = learner_of(compile="yes")
+    counts = []
+    for round, rows in enumerate([[0, 1, 2], [0, 1, 2], [0, 2]], start=1):
+        for own, models in ((plain, wanted), (learner, fleet)):
+            trained(own, models, steps=3 * round, round=round, rows=np.array(rows))
+        counts.append(len(made))
+    assert counts == [1, 1, 2]
+    for client in range(3):
+        assert_row(fleet, client, {name: wanted[name][client] for name in wanted})
+
+
+def test_batches_that_are_too_small_are_not_compiled(monkeypatch):
+    monkeypatch.setattr(compiling, "_compiled", lambda *_: pytest.fail("compiled"))
+    learner, fleet, _ = learner_of(compile="yes", batch_size=10_000)
+    start = fleet.clone()
+    trained(learner, fleet)
+    assert fleet.distance(start).min() > 0
 
 
 def test_stochastic_gradient_descent_with_momentum():

@@ -60,7 +60,7 @@ def adam_step(
     rate: float,
     weight_decay: float = 0.0,
 ) -> None:
-    """The same step from elementary operations, which torch.compile fuses."""
+    """The same step from elementary operations, which compiling fuses."""
     one, two = 1 - 0.9 ** (count + 1), 1 - 0.999 ** (count + 1)
     for tensor, grad, m, v in zip(tensors, grads, first, second, strict=True):
         if weight_decay:

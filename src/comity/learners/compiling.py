@@ -1,12 +1,58 @@
-"""Whether steps can be compiled here."""
+"""Steps as compiled programs, and whether they can be compiled here."""
 
 from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Callable, Hashable
+from typing import Any
+
+from torch import Tensor
+from torch.utils._pytree import tree_flatten, tree_leaves, tree_unflatten
 
 
 def compiler() -> str | None:
-    """The C++ compiler that torch.compile would use here."""
+    """The C++ compiler that programs are made with here."""
     names = (os.environ.get("CXX", "g++"), "clang++", "c++")
     return next((found for name in names if (found := shutil.which(name))), None)
+
+
+class Programs:
+    """Functions of tensors, which they change in place, each compiled for the shapes it meets.
+
+    `torch.compile` would look before every call whether some thousand Python objects are still
+    what they were, which takes as long as everything in a step that is not a matrix product. Here
+    a function is traced down to its tensor operations; whatever else it uses must stay as it is.
+    """
+
+    def __init__(self) -> None:
+        self._made: dict[Hashable, Callable[..., object]] = {}
+
+    def bound(
+        self, name: Hashable, function: Callable[..., None], fixed: Any, changing: Any
+    ) -> Callable[[Any], None]:
+        """``function(*fixed, *changing)`` as a program of what changes from call to call."""
+        held = tree_leaves(fixed)
+        flat, form = tree_flatten((*fixed, *changing))
+        key = (name, tuple((tensor.shape, tensor.stride()) for tensor in flat))
+        if key not in self._made:
+            self._made[key] = _compiled(lambda *flat: function(*tree_unflatten(flat, form)), flat)
+        program = self._made[key]
+
+        def run(changing: Any) -> None:
+            program(*held, *tree_leaves(changing))
+
+        return run
+
+
+def _compiled(function: Callable[..., None], arguments: list[Tensor]) -> Callable[..., object]:
+    import torch._inductor  # takes a second
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    def changing(*tensors: Tensor) -> tuple[()]:
+        function(*tensors)
+        return ()
+
+    graph = make_fx(changing)(*(tensor.clone() for tensor in arguments))
+    compiled: Callable[..., object] = torch._inductor.compile(graph, [*arguments])
+    return compiled

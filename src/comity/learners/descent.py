@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,8 +16,9 @@ from torch.func import grad, vmap
 from comity.errors import UserError
 from comity.fleet import Fleet, Tree
 from comity.learners.adam import Adam, adam_step
-from comity.learners.compiling import compiler
+from comity.learners.compiling import Programs, compiler
 from comity.learners.crew import Crew
+from comity.learners.holdings import taken
 from comity.learners.learner import Rows, Task
 from comity.learners.scalarisation import direction_of, smooth_tchebycheff
 from comity.learners.sgd import sgd_step
@@ -35,7 +37,7 @@ class Descent:
         self.settings, self._stacked, self._holdings = settings, stacked, stacked.holdings
         self._clients, self._seed = clients, seed
         self.remarks: list[str] = []
-        self._fused: Any = None
+        self._programs: Programs | None = None
         if settings.compile == "yes":
             if compiler() is None:
                 raise UserError(
@@ -43,7 +45,7 @@ class Descent:
                     "none. Install one, or use --set supervised.compile=no."
                 )
             if stacked.mapped and settings.optimiser == "adam":
-                self._fused = torch.compile(self._fused_step)
+                self._programs = Programs()
                 self.remarks.append("steps are compiled; their bits differ from uncompiled ones")
             else:
                 self.remarks.append("not compiled: only Adam's steps of mapped networks are")
@@ -126,19 +128,21 @@ class Descent:
         adam = Adam(trained, first, second, s.weight_decay) if s.optimiser == "adam" else None
         rate = s.learning_rate if phase.rate is None else phase.rate
         self._stacked.module.train()
+        program: Callable[[Any], None] | None = None
         together = bool((begin == begin[0]).all())
         everybody = torch.arange(len(owners))
         for step in range(count):
             at = torch.from_numpy(begin + step)
-            batch = self._holdings.gather(crew.batches[everybody, at])
-            drawn = {name: values[everybody, at] for name, values in crew.drawn.items()}
+            where = (slice(None), int(at[0])) if together else (everybody, at)
+            index = crew.batches[where].contiguous()
+            drawn = {name: values[where].contiguous() for name, values in crew.drawn.items()}
             stored = phase.surveyed and together and int(at[0]) == 0
-            if self._fused is not None and together and not stored and not phase.after_step:
-                self._fused(
-                    phase, crew.given, names, crew.tensors, first, second, at[0].float(), batch,
-                    crew.received, crew.brief, drawn, crew.passes, crew.aims, crew.scale,
-                )  # fmt: skip
+            if self._fuses(crew, phase) and together and not stored:
+                changing = (index, drawn, at[0].float())
+                program = program or self._program(phase, crew, changing)
+                program(changing)
                 continue
+            batch = self._holdings.gather(index)
             if stored:
                 grads: Sequence[Tensor] = crew.stored
             else:
@@ -179,22 +183,41 @@ class Descent:
         )
         return total + pulls.sum()
 
+    def _fuses(self, crew: Crew, phase: Phase) -> bool:
+        """Whether steps are compiled.
+
+        Batches smaller than asked for come in many sizes, and each would need its program.
+        """
+        full = crew.batches.shape[-1] == self.settings.batch_size
+        return self._programs is not None and full and phase.after_step is None
+
+    def _program(self, phase: Phase, crew: Crew, changing: Any) -> Callable[[Any], None]:
+        """The steps of a crew, compiled."""
+        assert self._programs is not None
+        fixed = (
+            self._holdings.columns, crew.tensors, crew.first, crew.second,
+            crew.received, crew.brief, crew.passes, crew.scale, crew.aims,
+        )  # fmt: skip
+        name = (phase, crew.given, tuple(crew.brief))
+        step = partial(self._fused_step, phase, crew.given)
+        return self._programs.bound(name, step, fixed, changing)
+
     def _fused_step(
         self,
         phase: Phase,
         given: bool,
-        names: list[str],
+        columns: Tree,
         tensors: Tree,
-        first: list[Tensor],
-        second: list[Tensor],
-        count: Tensor,
-        batch: Batch,
+        first: Tree,
+        second: Tree,
         received: Tree,
         brief: Tree,
-        drawn: Tree,
         passes: Tensor,
-        aims: Tensor,
         scale: Tensor,
+        aims: Tensor,
+        index: Tensor,
+        drawn: Tree,
+        count: Tensor,
     ) -> None:
         """One step as one program, written for one client and mapped: what is compiled."""
 
@@ -208,12 +231,19 @@ class Descent:
                 total = total + phase.penalty(parameters, view)
             return total
 
-        trained = {name: tensors[name] for name in names}
+        trained = {name: tensors[name] for name in first}
         seen = (received, brief, drawn, passes, scale)
-        grads = vmap(grad(of_one))(trained, tensors, batch, aims, *seen)
-        s, ordered = self.settings, [grads[name] for name in names]
-        rate = s.learning_rate if phase.rate is None else phase.rate
-        adam_step(list(trained.values()), ordered, first, second, count, rate, s.weight_decay)
+        grads = vmap(grad(of_one))(trained, tensors, taken(columns, index), aims, *seen)
+        rate = self.settings.learning_rate if phase.rate is None else phase.rate
+        adam_step(
+            list(trained.values()),
+            [grads[name] for name in first],
+            list(first.values()),
+            list(second.values()),
+            count,
+            rate,
+            self.settings.weight_decay,
+        )
 
     def _aims(self, owners: Rows) -> Tensor:
         """What each model's losses are weighed by: importance, or the direction it stands for."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import torch
@@ -29,7 +29,7 @@ class Holdings:
         pooled: bool = False,
     ) -> None:
         self._clients, self._seed = clients, seed
-        self._columns = problem.columns()
+        self.columns = dict(problem.columns())
         everybody = problem.shares()
         shares = [everybody[client] for client in clients]
         self._train = [share.train for share in shares]
@@ -69,14 +69,21 @@ class Holdings:
         self, index: Tensor, weight: Tensor | None = None, inputs: bool = True
     ) -> dict[str, Tensor]:
         """The samples at an index, all of full weight unless said otherwise."""
-        flat = index.reshape(-1)
-        batch = {  # several times faster than indexing with a matrix
-            name: column.index_select(0, flat).reshape(*index.shape, *column.shape[1:])
-            for name, column in self._columns.items()
-            if inputs or name != "inputs"
-        }
-        batch["weight"] = torch.ones(index.shape) if weight is None else weight
-        return batch
+        columns = {k: c for k, c in self.columns.items() if inputs or k != "inputs"}
+        return taken(columns, index, weight)
+
+
+def taken(
+    columns: Mapping[str, Tensor], index: Tensor, weight: Tensor | None = None
+) -> dict[str, Tensor]:
+    """Samples out of columns of all samples."""
+    flat = index.reshape(-1)
+    batch = {  # several times faster than indexing with a matrix
+        name: column.index_select(0, flat).reshape(*index.shape, *column.shape[1:])
+        for name, column in columns.items()
+    }
+    batch["weight"] = torch.ones(index.shape) if weight is None else weight
+    return batch
 
 
 def _padded(parts: Sequence[Rows]) -> tuple[Tensor, Tensor]:

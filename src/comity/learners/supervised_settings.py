@@ -28,7 +28,7 @@ class SupervisedSettings(LearnerSettings):
     )
     normalise: bool = setting(True, "divide each loss by what it is for the initial model")
     compile: Literal["auto", "yes", "no"] = setting(
-        "auto", "fuse the steps with torch.compile; auto: where the run is long enough to pay"
+        "auto", "compile the steps; auto: where the run is long enough to pay"
     )
     local_epochs: int = setting(
         0,
