@@ -113,7 +113,7 @@ def test_a_comparison_shows_what_counts_for_data(compared: Comparison) -> None:
         "hyper- volume per client ↑",
         "accu- racy ↑",
         "fair- ness ↑",
-        "dropped",
+        "drop- ped",
     ]
     fedavg, _, trivial = rows_of(table)
     # the union of (0.8, 0.8) and (0.7, 0.9) reaches further than either
@@ -256,6 +256,19 @@ def test_pooled_fronts_are_stairs(compared: Comparison) -> None:
     np.testing.assert_allclose(stairs[0].get_xdata()[1:], [0.7, 0.8, 0.8])
     np.testing.assert_allclose(stairs[0].get_ydata()[:3], [0.9, 0.9, 0.8])
     assert legend(figure)[:2] == ["fedavg", "fedpref"]
+
+
+def test_runs_with_shared_weights_are_one_set_of_means(compared: Comparison) -> None:
+    better, worse = compared.runs["fedavg|dirichlet"]
+    runs = {"fedavg|same:0.1,0.9": [worse], "fedavg|same:0.9,0.1": [better]}
+    figure = fronts(tabulate(PROBLEM, runs, compared.path), runs)
+    assert figure is not None
+    (axes,) = figure.axes
+    (stairs,) = [line for line in axes.lines if line.get_drawstyle() == "steps-pre"]
+    np.testing.assert_allclose(stairs.get_xdata()[1:], [2.2 / 3, 2.2 / 3])
+    np.testing.assert_allclose(stairs.get_ydata()[:2], [2.8 / 3, 2.8 / 3])
+    dots = np.concatenate([np.asarray(some.get_offsets()) for some in axes.collections])
+    np.testing.assert_allclose(dots, [[2.0 / 3, 2.6 / 3], [2.2 / 3, 2.8 / 3]])
 
 
 def test_fronts_of_which_no_run_is_there_leave_an_empty_panel(compared: Comparison) -> None:

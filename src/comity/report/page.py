@@ -91,7 +91,8 @@ _CAPTIONS = {
     "another: a line, or a cloud with more than two objectives. One with a single model for a "
     "client has a single mean. " + _UP,
     "fronts": "The models of all seeds' clients as one set, apart from those that count for no "
-    "front; large points are its front. " + _UP,
+    "front; large points are its front. Where the clients of each run share their weights, a point "
+    "is the mean over the clients of one run. " + _UP,
     "rewards": "Mean scalarised validation {words.value} over the rounds: of the models that "
     "clients keep, that they have just trained, and that they received.",
     "mixing": "Who learns from whom: each row is a receiver, each column a giver.",

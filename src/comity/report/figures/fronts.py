@@ -21,20 +21,26 @@ from comity.report.figures.style import GREY, canvas, legend_columns, series, st
 from comity.report.measures import has_data, shown_names
 from comity.runs import Run
 
+SHARED = "one weight for all clients of a run, each point their mean"
+
 
 @styled
 def fronts(comparison: Mapping[str, Any], runs: Runs) -> Figure | None:
     """The models of all seeds' clients as one set, and its front; one colour an algorithm.
 
     Preference distributions stand side by side; with more than two objectives they stand below
-    each other, and pairs of objectives side by side. None where clients have no data.
+    each other, and pairs of objectives side by side. Weights that all clients share make one set,
+    to which each run gives the mean over its clients. None where clients have no data.
     """
     if not has_data(comparison) or not any(runs.values()):
         return None
     first = next(seeds[0] for seeds in runs.values() if seeds)
     problem = first.configuration.get_problem()
-    sets = {key: _points(seeds, problem) for key, seeds in runs.items() if seeds}
     kinds = list(dict.fromkeys(row["preferences"] for row in comparison["rows"]))
+    if len(kinds) > 1 and all(kind.startswith("same:") for kind in kinds):
+        sets, kinds = _shared(runs, problem), [SHARED]
+    else:
+        sets = {key: _points(seeds, problem) for key, seeds in runs.items() if seeds}
     looks = _looks(list(dict.fromkeys(row["algorithm"] for row in comparison["rows"])))
     pairs = list(combinations(range(len(problem.objectives)), 2))
     marks = marks_of(first.results | {"trivial": comparison["trivial"]}, problem)
@@ -71,6 +77,16 @@ def _looks(algorithms: Sequence[str]) -> dict[str, dict[str, Any]]:
     return {
         name: {**series(place), "linewidth": widths[place]} for place, name in enumerate(algorithms)
     }
+
+
+def _shared(runs: Runs, problem: Problem) -> dict[str, Floats]:
+    """The mean over clients of every run, by algorithm, whatever weights its clients share."""
+    found: dict[str, list[Floats]] = {}
+    for key, seeds in runs.items():
+        means = [np.nanmean(objectives_of(run), axis=0) for run in seeds]
+        found.setdefault(f"{key.partition('|')[0]}|{SHARED}", []).extend(means)
+    sets = {key: np.array(means) for key, means in found.items() if means}
+    return {key: points[problem.counts(points)] for key, points in sets.items()}
 
 
 def _points(seeds: Sequence[Run], problem: Problem) -> Floats:
