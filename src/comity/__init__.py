@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from comity.fleet import Fleet
     from comity.mixing import Mixing
     from comity.opening import open
+    from comity.pretraining import pretrain
     from comity.problems import DataProblem, EnvironmentProblem, Objective, Problem, Samples
     from comity.problems.described import table_problem
     from comity.runs import Run
@@ -49,6 +50,7 @@ _HOMES = {
     "load_exported": "comity.serving",
     "open": "comity.opening",
     "predict": "comity.serving",
+    "pretrain": "comity.pretraining",
     "resume": "comity.execution",
     "run": "comity.execution",
     "search": "comity.searches.execution",
@@ -90,6 +92,7 @@ __all__ = [
     "load_exported",
     "open",
     "predict",
+    "pretrain",
     "resume",
     "run",
     "search",

@@ -27,12 +27,13 @@ from comity.configuration import (
 )
 from comity.errors import UserError, unknown
 from comity.execution import check_workers, execute, free_path
+from comity.files import write_whole
 from comity.fronts import front, igd
 from comity.parallel import Job, OnRound, carry_out_all
 from comity.problems import Problem, register
 from comity.problems import find as find_problem
 from comity.problems.described import completed
-from comity.runs import CONFIG, Run, write_whole
+from comity.runs import CONFIG, Run
 
 PLAN, RESULTS, REFERENCE = "comparison.toml", "comparison.json", "reference_set.csv"
 PAIRED = "mean_scalarised"

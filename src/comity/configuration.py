@@ -110,6 +110,10 @@ class Configuration(Settings):
         problem = self.get_problem()
         return self.get_algorithm().build(problem.model(), problem)
 
+    def participants(self, clients: int) -> int:
+        """How many of so many clients take part in a round."""
+        return max(1, round(self.participation * clients))
+
     @property
     def keeps_together(self) -> bool:
         """Whether the server chooses the round whose models are kept."""
@@ -217,6 +221,7 @@ def configure(values: Mapping[str, Any]) -> Configuration:
     )
     vectors = configuration.get_preferences()
     dealt = configuration.get_problem()
+    chosen.suits(dealt, configuration.participants(configuration.clients))
     if isinstance(dealt, DataProblem):
         dealt.shares()  # what cannot be dealt out so is refused before anything is written
     if isinstance(configuration.preferences, str) and configuration.preferences.endswith(".csv"):

@@ -283,6 +283,7 @@ def _entry(record: Record, everyone: Vectors | None = None) -> dict[str, Any]:
         "clusters": record.clusters,
         "chosen": record.chosen,
         "conflict": record.conflict,
+        **({"server": record.account} if record.account else {}),
         "mixing": plain(record.mixing if _drawable(record.mixing) else None),
         "bytes_up": record.bytes_up,
         "bytes_down": record.bytes_down,

@@ -17,6 +17,7 @@ import torch
 from comity.algorithms import Round, Survey
 from comity.configuration import Configuration
 from comity.exchange import Engine, Message, Order, Report, Rows, Values, alike
+from comity.files import part
 from comity.fleet import Fleet, Matrix
 from comity.mixing import TARGET, Mixing, Pick, mixed, who_from_whom
 from comity.site import initial_fleet
@@ -35,6 +36,8 @@ class Record:
     """Its models are what all clients keep so far."""
     conflict: dict[str, float] | None = None
     """How much updates were against each other, where something is done about it."""
+    account: dict[str, Any] = field(default_factory=dict)
+    """What else the algorithm tells of the server's work."""
     mixing: Matrix | None = None
     bytes_up: int = 0
     bytes_down: int = 0
@@ -156,6 +159,8 @@ class Federation:
             start=start.group(*self._template),
             sizes=message.statistics["size"][rows],
             told={name: message.statistics[name][rows] for name in self.algorithm.tells},
+            asked=len(present),
+            seed=self.configuration.seed,
         )
         mixings = self.algorithm.mix(seen)
         if self._wrapper is not None:
@@ -163,6 +168,7 @@ class Federation:
             record.conflict = asdict(conflict)
         self._take(sent, start, mixings)
         record.clusters = self.algorithm.clusters()
+        record.account = self.algorithm.account()
         sizes = {name: tensor[0].numel() for name, tensor in self._template.tensors.items()}
         record.mixing = who_from_whom(mixings, sizes, self.everyone, senders)
         return failed
@@ -195,7 +201,7 @@ class Federation:
         return not (replaced and number == self.configuration.rounds)
 
     def _select(self, number: int, everyone: bool) -> tuple[int, ...]:
-        count = max(1, round(self.configuration.participation * len(self.everyone)))
+        count = self.configuration.participants(len(self.everyone))
         if everyone or count == len(self.everyone):
             return self.everyone
         generator = stream(self.configuration.seed, "selection", number, self.everyone[0])
@@ -261,11 +267,15 @@ class Federation:
     def state(self) -> tuple[Values, dict[str, Any]]:
         """Tensors and plain values that make the server go on as if never interrupted."""
         tensors: Values = {}
-        for part, fleet in (("rows", self._rows), ("uploads", self._uploads)):
+        for name, fleet in (("rows", self._rows), ("uploads", self._uploads)):
             if fleet is not None:
-                tensors.update({f"{part}/{k}": t.numpy() for k, t in fleet.tensors.items()})
+                tensors.update({f"{name}/{k}": t.numpy() for k, t in fleet.tensors.items()})
         route = [self._route.get(client, -1) for client in self.everyone]
-        values = {"done": self.done, "route": route, "algorithm": self.algorithm.state()}
+        remembered = self.algorithm.state()
+        arrays = {k: v for k, v in remembered.items() if isinstance(v, np.ndarray)}
+        tensors.update({f"algorithm/{k}": array for k, array in arrays.items()})
+        plain = {k: v for k, v in remembered.items() if k not in arrays}
+        values = {"done": self.done, "route": route, "algorithm": plain}
         if np.isfinite(self._best):
             values["best"] = self._best
         return tensors, values
@@ -278,7 +288,7 @@ class Federation:
         self._best = values.get("best", -np.inf)
         pairs = zip(self.everyone, values["route"], strict=True)
         self._route = {client: row for client, row in pairs if row >= 0}
-        self.algorithm.load(values["algorithm"])
+        self.algorithm.load({**values["algorithm"], **part(tensors, "algorithm/")})
 
 
 class Loop:
@@ -383,11 +393,6 @@ class Loop:
             zip(self.federations, values["federations"], strict=True)
         ):
             federation.load(part(tensors, f"{number}/"), own)
-
-
-def part(values: Values, prefix: str) -> Values:
-    """The values whose names begin with a prefix, without it."""
-    return {k.removeprefix(prefix): v for k, v in values.items() if k.startswith(prefix)}
 
 
 def _each(rows: Rows, models: Fleet, clients: Sequence[int]) -> Rows:

@@ -27,12 +27,14 @@ class Mixing:
     A row is one server model: one shared by all, one a cluster, or one a client. Clients that
     the route does not name keep the server model that they had. With a ``base``, a row is a step
     along the clients' updates instead: base + Σ weight · (sent − start); such weights need not sum
-    to one.
+    to one. With ``stored`` models, one of each client, rows are weights over all clients and over
+    these models, not over what was sent.
     """
 
     weights: Matrix
     route: Mapping[int, int] = field(default_factory=dict)
     base: Fleet | None = None
+    stored: Fleet | None = None
 
     @classmethod
     def shared(cls, weights: NDArray[np.float64], receivers: Sequence[int]) -> Mixing:
@@ -54,6 +56,7 @@ class Mixing:
     def check(self, givers: int) -> None:
         """The law of honest weights: finite, non-negative, and rows sum to one if not a step."""
         weights = self.weights
+        givers = givers if self.stored is None else len(self.stored)
         if weights.shape[1] != givers:
             raise AssertionError(f"mixing has {weights.shape[1]} columns for {givers} givers")
         if not (np.isfinite(weights).all() and (weights >= 0).all()):
@@ -101,7 +104,8 @@ def mixed(mixings: Mixings, sent: Fleet, start: Fleet) -> tuple[Fleet, dict[int,
         if isinstance(mixing, Pick):
             found = sent[name][torch.from_numpy(mixing.givers)]
         elif mixing.base is None:
-            found = Fleet({name: sent[name]}).mix(mixing.weights)[name]
+            givers = sent if mixing.stored is None else mixing.stored
+            found = Fleet({name: givers[name]}).mix(mixing.weights)[name]
         else:
             moved = Fleet({name: sent[name] - start[name]}).mix(mixing.weights)[name]
             # companions start where the model that they belong to is
@@ -116,14 +120,17 @@ def who_from_whom(
 ) -> Matrix:
     """How much each client takes from each, averaged over tensors by their size."""
     matrix = np.full((len(everyone),) * 2, np.nan)
-    givers = [everyone.index(client) for client in senders]
+    sent = [everyone.index(client) for client in senders]
     own = {name: mixings[_key(mixings, name)] for name in sizes}
     for client in next(iter(mixings.values())).route:
-        total = sum(m.weights[m.route[client]] * sizes[name] for name, m in own.items())
-        shares = np.asarray(total).reshape(len(senders), -1).sum(axis=1)
-        place = everyone.index(client)
-        matrix[place, :] = 0.0
-        matrix[place, givers] = shares / max(shares.sum(), 1e-300)
+        shares = np.zeros(len(everyone))
+        for name, mixing in own.items():
+            row = mixing.weights[mixing.route[client]] * sizes[name]
+            if isinstance(mixing, Mixing) and mixing.stored is not None:
+                shares += row
+            else:
+                shares[sent] += row.reshape(len(senders), -1).sum(axis=1)
+        matrix[everyone.index(client)] = shares / max(shares.sum(), 1e-300)
     return matrix
 
 

@@ -13,7 +13,6 @@ report.html, *.png       the pictures
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -23,19 +22,16 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save_file
 from torch import nn
 
 from comity.algorithms import Algorithm
 from comity.configuration import Configuration, configure, read_toml
 from comity.errors import UserError
+from comity.files import Values, load_values, save_values, write_whole
 from comity.fleet import Fleet
 from comity.fronts import front
 from comity.preferences import checked
 from comity.version import __version__
-
-Values = dict[str, NDArray[Any]]
 
 CONFIG, HISTORY, CHECKPOINT = "config.toml", "history.jsonl", "checkpoint.safetensors"
 RESULTS, TIMING, MODELS = "results.json", "timing.json", "models"
@@ -276,37 +272,6 @@ def load_model(path: Path, template: nn.Module) -> nn.Module:
     tensors, _ = load_values(path)
     fleet = Fleet({k: torch.from_numpy(v[None]) for k, v in tensors.items()})
     return fleet.module(0, template)
-
-
-def save_values(path: Path, tensors: Values, values: Mapping[str, Any]) -> None:
-    """Arrays and plain values in one safetensors file, whole or not at all."""
-    part = path.with_suffix(".part")
-    arrays = {name: np.ascontiguousarray(value) for name, value in tensors.items()}
-    save_file(arrays, part, metadata={"comity": json.dumps(dict(values))})
-    _commit(part, path)
-
-
-def load_values(path: Path) -> tuple[Values, dict[str, Any]]:
-    """What `save_values` wrote."""
-    try:
-        with safe_open(path, framework="numpy") as file:
-            values = json.loads((file.metadata() or {})["comity"])
-            return {name: file.get_tensor(name) for name in file.keys()}, values  # noqa: SIM118
-    except (SafetensorError, OSError, KeyError, ValueError) as error:
-        raise UserError(f"{path} is damaged or not ours: {error}.") from None
-
-
-def write_whole(path: Path, content: bytes) -> None:
-    """Write a file so that it is either the old one or the new one, never half of either."""
-    part = path.with_suffix(path.suffix + ".part")
-    part.write_bytes(content)
-    _commit(part, path)
-
-
-def _commit(part: Path, path: Path) -> None:
-    with part.open("rb") as file:
-        os.fsync(file.fileno())
-    part.replace(path)
 
 
 def _json(value: Mapping[str, Any]) -> bytes:

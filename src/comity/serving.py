@@ -21,10 +21,11 @@ from safetensors import SafetensorError
 from torch import Tensor, nn
 
 from comity.errors import UserError
+from comity.files import load_values, save_values, write_whole
 from comity.problems import DataProblem, EnvironmentProblem, Problem
 from comity.problems.columns import Source, read_columns
 from comity.problems.networks import ActorCritic
-from comity.runs import Run, about, load_values, save_values, write_whole
+from comity.runs import Run, about
 
 _POINTWISE: dict[str, type[nn.Module]] = {
     "relu": nn.ReLU,

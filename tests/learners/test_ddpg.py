@@ -190,7 +190,7 @@ def test_after_that_the_actor_acts_with_noise_within_the_bounds():
     train(learner, fleet, 400)
     state = learner.state()
     seen = torch.from_numpy(state["replay.before"])
-    own = learner._act(fleet.tensors, seen).numpy()
+    own = learner._gradient.act(fleet.tensors, seen).numpy()
     noise = (state["replay.action"] - own)[np.abs(own) < 0.6]
     assert noise.std() == pytest.approx(0.1, rel=0.1)
     assert abs(noise.mean()) < 0.02

@@ -51,6 +51,10 @@ class Round:
     """How much data each present client has; equal for environments."""
     told: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
     """What the present clients told beside their models (`Algorithm.tells`), one row each."""
+    asked: int = 0
+    """How many clients the round asked for; those whose models were broken are not present."""
+    seed: int = 0
+    """The run's, for rules that draw; see `comity.streams`."""
 
 
 @dataclass(frozen=True)
@@ -91,6 +95,8 @@ class Algorithm(Settings):
     """No federation: the first client trains on the data of all, for everybody."""
     gathers: ClassVar[bool] = False
     """After the last round everybody gets what `gather` makes of everybody's model."""
+    ordered: ClassVar[bool] = False
+    """Its rule depends on the order of the clients by definition, not only on what they sent."""
     needs_groups: ClassVar[bool] = False
     """It reads labels and one group of people for each sample."""
     needs_classes: ClassVar[bool] = False
@@ -103,6 +109,9 @@ class Algorithm(Settings):
         """It reads the objectives as differentiable losses, which environments do not have."""
         local = cls.build is not Algorithm.build or cls.needs_groups or cls.needs_classes
         return local or cls.apart or "gradients" in cls.surveys or "losses" in cls.surveys
+
+    def suits(self, problem: Problem, participants: int) -> None:
+        """Refuse (`UserError`) a run that its settings do not fit, before anything is written."""
 
     def build(self, model: nn.Module, problem: Problem) -> nn.Module:
         """The module that holds everything a client keeps, around the problem's network.
@@ -156,8 +165,12 @@ class Algorithm(Settings):
         """The present partition of the clients, for algorithms that keep one."""
         return None
 
+    def account(self) -> dict[str, Any]:
+        """What the history tells of the server's work in this round, as plain values."""
+        return {}
+
     def state(self) -> dict[str, Any]:
-        """What the server must remember, as plain values."""
+        """What the server must remember, by name: plain values, and arrays."""
         return {}
 
     def load(self, state: dict[str, Any]) -> None:

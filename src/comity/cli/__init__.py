@@ -8,7 +8,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from comity.cli.models import export, predict
-from comity.cli.running import compare, reproduce, resume, run, search
+from comity.cli.running import compare, pretrain, reproduce, resume, run, search
 from comity.cli.showing import list_, report
 from comity.errors import UserError
 from comity.version import __version__
@@ -23,7 +23,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-for _command in (run, search, compare, resume, report, predict, export, reproduce):
+for _command in (run, search, compare, resume, report, predict, export, pretrain, reproduce):
     app.command()(_command)
 app.command("list")(list_)
 

@@ -226,6 +226,55 @@ def compare(
     show_comparison(made, as_json)
 
 
+def pretrain(
+    algorithm: Annotated[str, typer.Argument(help="What has something to train: pfedrlla.")],
+    problem: Annotated[
+        str | None, typer.Argument(help="What to learn; see: list problems.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="The file to write: agent.safetensors.")] = None,
+    finished: Annotated[
+        Path | None,
+        typer.Option("--from", help="Write the agent of a run that has ended, and train nothing."),
+    ] = None,
+    clients: Clients = None,
+    rounds: Rounds = None,
+    seed: Annotated[int | None, typer.Option(help="Where all random numbers come from.")] = None,
+    partition: Partition = None,
+    sizes: Sizes = None,
+    participation: Participation = None,
+    settings: Set = None,
+    run: Annotated[
+        Path | None, typer.Option(help="Directory of the run in which it learns; must not exist.")
+    ] = None,
+    workers: Workers = None,
+) -> None:
+    """Train an agent on one federation, as a file that others take (pfedrlla.agent=FILE)."""
+    from comity.execution import execute, free_path
+    from comity.pretraining import ALGORITHM, check_target, default_name, pretraining, save_agent
+    from comity.runs import Run
+
+    if algorithm != ALGORITHM:
+        raise unknown("algorithm with something to pretrain", algorithm, [ALGORITHM])
+    if out is None:
+        raise UserError("out is missing: name the file to write, e.g. --out agent.safetensors.")
+    check_target(out)
+    if finished is not None:
+        found = Run.open(finished)
+    else:
+        values = given(problem=problem, clients=clients, rounds=rounds, seed=seed, sizes=sizes)
+        values |= given(partition=partition, participation=participation)
+        apply_settings(values, settings)
+        configuration = pretraining(values)
+        processes = workers_of(workers, configuration.clients / configuration.chunk)
+        path = run if run is not None else free_path(default_name(configuration))
+        found = Run.create(path, configuration)
+        again = f"comity resume {path}, then: comity pretrain {ALGORITHM} --from {path} --out {out}"
+        with progress(f"{configuration.problem_name}, {ALGORITHM} pretraining", again) as tell:
+            execute(found, processes, tell)
+    save_agent(found, out)
+    print(f"Agent: {out} (--set {ALGORITHM}.agent={out})\nRun:   {found.path}")
+
+
 def resume(
     path: Annotated[Path, typer.Argument(help="A run, search or comparison that stopped.")],
     workers: Workers = None,

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
 from comity.errors import UserError
-from comity.fleet import Fleet, Tree, forward
+from comity.fleet import Fleet, Tree
+from comity.learners.deterministic import ACTOR, CRITIC, PolicyGradient
 from comity.learners.off_policy import (
     Array,
     Crew,
@@ -28,8 +28,6 @@ from comity.problems.environments import Policy
 from comity.problems.networks import ActorCritic
 from comity.problems.problem import EnvironmentProblem
 from comity.settings import setting
-
-_ACTOR, _CRITIC = "actor.", "critic."
 
 
 class DDPGSettings(OffPolicySettings):
@@ -51,7 +49,7 @@ class DDPG(OffPolicy):
     """See the module's docstring."""
 
     settings: DDPGSettings
-    parts = (_CRITIC, _ACTOR)
+    parts = (CRITIC, ACTOR)
 
     def __init__(
         self,
@@ -67,7 +65,7 @@ class DDPG(OffPolicy):
         model = setup.module
         assert isinstance(model, ActorCritic)
         self._bounded, self._width = model.bounded, len(model.low)
-        self._actor, self._critic = forward(model.actor), forward(model.critic)
+        self._gradient = PolicyGradient(model.actor, model.critic)
 
     @classmethod
     def check(cls, problem: EnvironmentProblem) -> None:
@@ -85,7 +83,8 @@ class DDPG(OffPolicy):
         noise = np.stack([generator.normal(0.0, s.noise, shape) for generator in generators])
 
         def choose(number: int, before: Array) -> tuple[Array, Array]:
-            own = self._act(crew.online, torch.from_numpy(before[:, None]))[:, 0].numpy()
+            seen = torch.from_numpy(before[:, None])
+            own = self._gradient.act(crew.online, seen)[:, 0].numpy()
             noisy = np.clip(own + noise[:, number], -1.0, 1.0)
             random = self._steps[crew.rows] < s.learning_starts
             action = np.where(random[:, None], chance[:, number], noisy).astype(np.float32)
@@ -94,16 +93,10 @@ class DDPG(OffPolicy):
         return choose
 
     def _update(self, crew: Crew, phase: Phase, batch: dict[str, Tensor]) -> None:
-        wanted = self._wanted(crew, batch)
-        valued = self._value(crew.online, batch["before"], batch["action"])
-        loss = F.mse_loss(valued, wanted, reduction="none").mean(dim=1).sum()
-        self._descend(crew, phase, loss, _CRITIC)
-
-        own = self._act(crew.online, batch["before"])
-        critic = {name: tensor.detach() for name, tensor in crew.online.items()}
-        loss = -self._value(critic, batch["before"], own).mean(dim=1).sum()
-        self._descend(crew, phase, loss, _ACTOR)
-
+        wanted, before = self._wanted(crew, batch), batch["before"]
+        loss = self._gradient.critic_loss(crew.online, before, batch["action"], wanted)
+        self._descend(crew, phase, loss, CRITIC)
+        self._descend(crew, phase, self._gradient.actor_loss(crew.online, before), ACTOR)
         with torch.no_grad():
             for name, tensor in crew.target.tensors.items():
                 tensor.lerp_(crew.online[name], self.settings.tau)
@@ -112,27 +105,14 @@ class DDPG(OffPolicy):
     def _wanted(self, crew: Crew, batch: dict[str, Tensor]) -> Tensor:
         """r + gamma (1 - terminated) Q_target(s', actor_target(s'))."""
         target, after = crew.target.tensors, batch["after"]
-        value = self._value(target, after, self._act(target, after))
+        value = self._gradient.value(target, after, self._gradient.act(target, after))
         return batch["reward"] + self.settings.gamma * value * ~batch["terminated"]
-
-    def _act(self, tensors: Tree, observation: Tensor) -> Tensor:
-        """Actions between -1 and 1."""
-        return self._actor(_part(tensors, _ACTOR), observation)
-
-    def _value(self, tensors: Tree, observation: Tensor, action: Tensor) -> Tensor:
-        """What the critics expect (clients, batch)."""
-        inputs = torch.cat([observation, action], dim=2)
-        return self._critic(_part(tensors, _CRITIC), inputs).squeeze(2)
 
     def _policy(self, tensors: Tree) -> Policy:
         @torch.no_grad()
         def policy(observations: Array) -> Array:
-            action = self._bounded(self._act(tensors, torch.from_numpy(observations)))
+            own = self._gradient.act(tensors, torch.from_numpy(observations))
+            action = self._bounded(own)
             return np.asarray(action.numpy())
 
         return policy
-
-
-def _part(tensors: Tree, prefix: str) -> Tree:
-    """One network of the model, under the names that it has by itself."""
-    return {k.removeprefix(prefix): t for k, t in tensors.items() if k.startswith(prefix)}

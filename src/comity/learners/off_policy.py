@@ -98,7 +98,15 @@ class OffPolicy(ABC):
             sample = sample.astype(np.int32)
         shape = problem.environment().action_space.shape
         action = np.zeros(shape, np.float32 if shape else np.int16)
-        self._replay = Replay(len(clients), settings.buffer_size, sample, action)
+        self._replay = Replay(
+            len(clients),
+            settings.buffer_size,
+            before=sample,
+            after=sample,
+            action=action,
+            reward=np.zeros((), np.float32),
+            terminated=np.zeros((), np.bool_),
+        )
 
     @classmethod
     @abstractmethod

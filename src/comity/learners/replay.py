@@ -1,4 +1,4 @@
-"""Replay buffers of all clients of a fleet, client first. They never leave the clients."""
+"""Replay buffers of all learners of a stack, learner first."""
 
 from __future__ import annotations
 
@@ -14,18 +14,13 @@ Rows = NDArray[np.int64]
 
 
 class Replay:
-    """For each client the last ``capacity`` transitions."""
+    """For each client the last ``capacity`` transitions; ``columns`` shows what one is made of."""
 
-    def __init__(self, clients: int, capacity: int, observation: Array, action: Array) -> None:
-        def room(shape: tuple[int, ...], dtype: Any) -> Array:
-            return np.zeros((clients, capacity, *shape), dtype=dtype)
-
+    def __init__(self, clients: int, capacity: int, **columns: Array) -> None:
+        # zeros take no memory before they are written to
         self._columns: dict[str, Array] = {
-            "before": room(observation.shape, observation.dtype),
-            "after": room(observation.shape, observation.dtype),
-            "action": room(action.shape, action.dtype),
-            "reward": room((), np.float32),
-            "terminated": room((), np.bool_),
+            name: np.zeros((clients, capacity, *column.shape), dtype=column.dtype)
+            for name, column in columns.items()
         }
         self._capacity = capacity
         self._added = np.zeros(clients, dtype=np.int64)
@@ -36,6 +31,11 @@ class Replay:
         for name, column in self._columns.items():
             column[rows, place] = values[name]
         self._added[rows] += 1
+
+    @property
+    def added(self) -> int:
+        """How many transitions were ever stored, by all."""
+        return int(self._added.sum())
 
     def sample(self, rows: Rows, draws: NDArray[np.float64]) -> dict[str, Tensor]:
         """Batches (clients, batch) for draws uniform on [0, 1)."""

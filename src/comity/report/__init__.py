@@ -60,7 +60,7 @@ def write_searches_report(comparison: SearchComparison) -> Path:
 
 
 def _write(path: Path, page: str) -> Path:
-    from comity.runs import write_whole
+    from comity.files import write_whole
 
     write_whole(path, page.encode())
     return path

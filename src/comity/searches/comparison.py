@@ -20,10 +20,11 @@ from comity.comparison import merge, seed_list, spread_of, start
 from comity.configuration import RUN_SETTINGS, parse_setting, read_toml
 from comity.errors import UserError
 from comity.execution import check_workers, free_path
+from comity.files import write_whole
 from comity.parallel import Job, OnRound, carry_out_all
 from comity.problems import Problem, register
 from comity.problems import find as find_problem
-from comity.runs import CONFIG, write_whole
+from comity.runs import CONFIG
 from comity.searches.candidates import find
 from comity.searches.configuration import (
     SearchConfiguration,
