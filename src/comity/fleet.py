@@ -31,7 +31,7 @@ class Fleet:
 
     def __init__(self, tensors: Mapping[str, Tensor]) -> None:
         self.tensors: Tree = dict(tensors)
-        sizes = {len(tensor) for tensor in self.tensors.values()}
+        sizes = {tensor.shape[0] for tensor in self.tensors.values()}
         if len(sizes) != 1:
             raise ValueError(f"a fleet needs one client axis, got lengths {sorted(sizes)}")
         self.size: int = sizes.pop()
@@ -71,6 +71,8 @@ class Fleet:
 
     def group(self, *patterns: str) -> Fleet:
         """The tensors whose names match one of the patterns (``"head.*"``)."""
+        if "*" in patterns:
+            return Fleet(self.tensors)
         return Fleet(
             {
                 name: tensor

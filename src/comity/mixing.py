@@ -121,11 +121,14 @@ def who_from_whom(
     """How much each client takes from each, averaged over tensors by their size."""
     matrix = np.full((len(everyone),) * 2, np.nan)
     sent = [everyone.index(client) for client in senders]
-    own = {name: mixings[_key(mixings, name)] for name in sizes}
+    counts = dict.fromkeys(mixings, 0)
+    for name, size in sizes.items():
+        counts[_key(mixings, name)] += size
+    own = [(mixings[key], count) for key, count in counts.items() if count]
     for client in next(iter(mixings.values())).route:
         shares = np.zeros(len(everyone))
-        for name, mixing in own.items():
-            row = mixing.weights[mixing.route[client]] * sizes[name]
+        for mixing, count in own:
+            row = mixing.weights[mixing.route[client]] * count
             if isinstance(mixing, Mixing) and mixing.stored is not None:
                 shares += row
             else:

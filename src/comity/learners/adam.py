@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 
 import torch
 from torch import Tensor
-from torch.optim.adam import adam
 
 
 class Adam:
@@ -21,7 +21,12 @@ class Adam:
     ) -> None:
         self._weight_decay = weight_decay
         self._stacked = (tensors, first, second)
-        self._apart = (_apart(tensors), _apart(first), _apart(second))
+
+    @cached_property
+    def _apart(self) -> tuple[list[Tensor], list[Tensor], list[Tensor]]:
+        """All client by client, for when their counts differ."""
+        tensors, first, second = self._stacked
+        return _apart(tensors), _apart(first), _apart(second)
 
     @torch.no_grad()
     def step(self, grads: Sequence[Tensor], counts: Tensor, rate: float) -> None:
@@ -33,20 +38,20 @@ class Adam:
         grads = [grad.contiguous() for grad in grads]
         together = bool((counts == counts[0]).all())
         tensors, first, second = self._stacked if together else self._apart
-        adam(
+        steps = counts + 1
+        torch._fused_adam_(  # what `torch.optim` ends in, without sorting tensors by device
             tensors,
             grads if together else _apart(grads),
             first,
             second,
             [],
-            list((counts[:1] if together else counts).repeat(len(grads)).unbind()),
-            fused=True,
-            amsgrad=False,
+            [steps[0]] * len(grads) if together else [*steps.unbind()] * len(grads),
+            lr=rate,
             beta1=0.9,
             beta2=0.999,
-            lr=rate,
             weight_decay=self._weight_decay,
             eps=1e-8,
+            amsgrad=False,
             maximize=False,
         )
 

@@ -16,7 +16,7 @@ from torch.func import grad, vmap
 from comity.errors import UserError
 from comity.fleet import Fleet, Tree
 from comity.learners.adam import Adam, adam_step
-from comity.learners.compiling import Programs, compiler
+from comity.learners.compiling import Programs, Trees, compiler
 from comity.learners.crew import Crew
 from comity.learners.holdings import taken
 from comity.learners.learner import Rows, Task
@@ -128,7 +128,7 @@ class Descent:
         adam = Adam(trained, first, second, s.weight_decay) if s.optimiser == "adam" else None
         rate = s.learning_rate if phase.rate is None else phase.rate
         self._stacked.module.train()
-        program: Callable[[Any], None] | None = None
+        program: Callable[[Trees], None] | None = None
         together = bool((begin == begin[0]).all())
         everybody = torch.arange(len(owners))
         for step in range(count):
@@ -191,7 +191,7 @@ class Descent:
         full = crew.batches.shape[-1] == self.settings.batch_size
         return self._programs is not None and full and phase.after_step is None
 
-    def _program(self, phase: Phase, crew: Crew, changing: Any) -> Callable[[Any], None]:
+    def _program(self, phase: Phase, crew: Crew, changing: Trees) -> Callable[[Trees], None]:
         """The steps of a crew, compiled."""
         assert self._programs is not None
         fixed = (
