@@ -101,7 +101,7 @@ def execute(run: Run, workers: int = 1, on_round: OnRound | None = None) -> Run:
             # what a client can reach is all that it spans, not the one point it prefers
             results["metrics"]["own_hypervolume"] = results["spanned"]["hypervolume"]
             results.get("metrics_last", {}).pop("own_hypervolume", None)  # of what nobody asked
-        run.save_results(results, time.monotonic() - started)
+        run.save_results(results, time.monotonic() - started, loop.spent)
 
     from comity.report import write_report  # drawing is slow to import and comes last
 
@@ -133,7 +133,7 @@ def _restore(run: Run, loop: Loop) -> float:
         tensors, values = checkpoint
         try:
             loop.load(tensors, values)
-            seconds = float(values["seconds"])
+            seconds, loop.spent = float(values["seconds"]), dict(values["spent"])
         except (KeyError, ValueError, RuntimeError) as error:
             raise UserError(
                 f"{run.path}: the checkpoint does not fit its configuration ({error}). Start "
@@ -154,7 +154,7 @@ def _advance(run: Run, loop: Loop, started: float, on_round: OnRound | None) -> 
         now = time.monotonic()
         if now - saved >= _CHECKPOINT_SECONDS or loop.done == rounds:
             state, plain = loop.state()
-            run.save_checkpoint(state, {**plain, "seconds": now - started})
+            run.save_checkpoint(state, {**plain, "seconds": now - started, "spent": loop.spent})
             saved = now
         if on_round is not None:
             on_round(loop.done, rounds, _progress(run.configuration, record))

@@ -7,7 +7,9 @@ next round that a client takes part in.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -299,6 +301,14 @@ class Loop:
 
     def __init__(self, engine: Engine, *federations: Federation) -> None:
         self.engine, self.federations = engine, federations
+        self.spent = {"clients": 0.0, "server": 0.0}
+        """Seconds that rounds took, by who was at work."""
+
+    @contextmanager
+    def _timed(self, whose: str) -> Iterator[None]:
+        began = time.perf_counter()
+        yield
+        self.spent[whose] += time.perf_counter() - began
 
     @property
     def done(self) -> int:
@@ -319,13 +329,15 @@ class Loop:
                 order = Order.joined([asked[i][0] for i in places])
                 if self.federations[0].algorithm.surveys and not order.alone:
                     order = self._briefed(order, places, asked)
-                message, report = self.engine.round(order)
+                with self._timed("clients"):
+                    message, report = self.engine.round(order)
                 at = 0
                 for i in places:
                     record = asked[i][1]
                     rows = slice(at, at + len(record.clients))
                     record.report = report.part(rows)
-                    failed += self.federations[i].take(message.part(rows), record)
+                    with self._timed("server"):
+                        failed += self.federations[i].take(message.part(rows), record)
                     if record.chosen:
                         self.engine.keep(record.clients)
                     at = rows.stop
@@ -337,11 +349,14 @@ class Loop:
         self, order: Order, places: Sequence[int], asked: Sequence[tuple[Order, Record]]
     ) -> Order:
         """The first exchange of a round: what clients say, and what their servers answer."""
-        message, at, briefs = self.engine.survey(order), 0, []
+        with self._timed("clients"):
+            message = self.engine.survey(order)
+        at, briefs = 0, []
         for i in places:
             record = asked[i][1]
             rows = slice(at, at + len(record.clients))
-            briefs.append(self.federations[i].answer(message.part(rows), record))
+            with self._timed("server"):
+                briefs.append(self.federations[i].answer(message.part(rows), record))
             at = rows.stop
         brief = {k: np.concatenate([brief[k] for brief in briefs]) for k in briefs[0]}
         return replace(order, brief=brief)

@@ -6,7 +6,7 @@ checkpoint.safetensors   everything needed to go on, in one file that is whole o
 models/client-*.safetensors
 spans.safetensors        what clients reach at many preferences, where their models take any
 results.json             no times and no paths: equal runs have equal bytes
-timing.json              how long it took
+timing.json              how long it took: in all, at the clients, on the server
 report.html, *.png       the pictures
 """
 
@@ -98,6 +98,11 @@ class Directory:
         return float(_read_json(self.path / TIMING)["seconds"])
 
     @property
+    def spent(self) -> dict[str, float]:
+        """Of the seconds of a run's rounds, those in which clients or the server were at work."""
+        return {k: v for k, v in _read_json(self.path / TIMING).items() if k != "seconds"}
+
+    @property
     def history(self) -> list[dict[str, Any]]:
         """One entry a round of a run, or an iteration of a search."""
         path = self.path / HISTORY
@@ -122,9 +127,11 @@ class Directory:
         lines = "".join(json.dumps(entry) + "\n" for entry in entries)
         write_whole(self.path / HISTORY, lines.encode())
 
-    def save_results(self, results: Mapping[str, Any], seconds: float) -> None:
+    def save_results(
+        self, results: Mapping[str, Any], seconds: float, spent: Mapping[str, float] | None = None
+    ) -> None:
         """The last thing that is written: its presence means that all is finished."""
-        write_whole(self.path / TIMING, _json({"seconds": seconds}))
+        write_whole(self.path / TIMING, _json({"seconds": seconds, **(spent or {})}))
         write_whole(self.path / RESULTS, _json(results))
 
 

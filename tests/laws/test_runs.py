@@ -371,7 +371,8 @@ def test_8_a_client_that_is_no_longer_finite_is_named_and_left_out(plain, monkey
         assert "round 2" in event
         mixing = records[1].mixing
         assert mixing is not None
-        assert (mixing[~np.isnan(mixing).any(axis=1)][:, 1] == 0).all()
+        given = np.delete(mixing, 1, axis=0)  # its own last sound model it may have back
+        assert (given[~np.isnan(given).any(axis=1)][:, 1] == 0).all()
 
 
 @pytest.mark.parametrize(

@@ -109,7 +109,6 @@ class Agent:
         squashed: bool = False,
         memory: int,
     ) -> None:
-        self.slots, self.kind = slots, kind
         networks = Networks(kind, slots, width, squashed)
         self._gradient = PolicyGradient(networks.actor, networks.critic)
         self._pupil = Pupil(networks, _RATE, parts=(ACTOR, CRITIC))

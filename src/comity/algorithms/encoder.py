@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.func import functional_call
@@ -20,35 +21,36 @@ from comity.learners.pupil import Pupil
 ROWS = 32
 WIDTH = 128
 _RATE, _WEIGHT_DECAY = 5e-3, 1e-5
+_TINY = 1e-6  # singular values below this share of the first are rounding errors
 
 Tokens = NDArray[np.float32]
 """Clients x matrices x ROWS²."""
 
 
-def token(matrix: NDArray[np.float64], scaled: bool = True) -> NDArray[np.float64]:
+def token(matrix: Tensor, scaled: bool = True) -> NDArray[np.float64]:
     """The left singular vectors of a matrix, cut into `ROWS` rows and centred, as one vector.
 
     They are exact (the eigenvectors of the rows' inner products) and of one sign: the entry of
     largest magnitude is positive. Each is multiplied by σ_j / σ_1, so that those of no meaning are
     zero; ``scaled=False`` leaves that out, as the public code does.
     """
-    flat = np.asarray(matrix, dtype=np.float64).ravel()
-    cut = np.pad(flat, (0, -len(flat) % ROWS)).reshape(ROWS, -1)
-    cut = cut - cut.mean(axis=0)
-    values, vectors = np.linalg.eigh(cut @ cut.T)
+    flat = matrix.flatten().double()
+    cut = F.pad(flat, (0, -len(flat) % ROWS)).reshape(ROWS, -1)
+    gram = (cut @ cut.T).numpy()
+    gram = gram - gram.mean(axis=0) - gram.mean(axis=1, keepdims=True) + gram.mean()
+    values, vectors = np.linalg.eigh(gram)
     sigma, vectors = np.sqrt(np.clip(values[::-1], 0.0, None)), vectors[:, ::-1]
     largest = np.abs(vectors).argmax(axis=0)
     vectors = vectors * np.where(vectors[largest, np.arange(ROWS)] < 0, -1.0, 1.0)
     if scaled:
-        # the root of a rounding error is no small number
-        known = sigma > 1e-7 * max(float(sigma[0]), 1e-300)
-        vectors = vectors * np.where(known, sigma / max(float(sigma[0]), 1e-300), 0.0)
+        first = max(float(sigma[0]), 1e-300)
+        vectors = vectors * np.where(sigma > _TINY * first, sigma / first, 0.0)
     return np.asarray(vectors.ravel())
 
 
 def tokens(heads: Fleet, scaled: bool = True) -> Tokens:
     """One token for each weight matrix of each client's head."""
-    matrices = [tensor.double().numpy() for tensor in heads.tensors.values() if tensor.dim() > 2]
+    matrices = [tensor for tensor in heads.tensors.values() if tensor.dim() > 2]
     each = [[token(matrix[row], scaled) for matrix in matrices] for row in range(len(heads))]
     return np.array(each, dtype=np.float32)
 

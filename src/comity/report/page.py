@@ -61,6 +61,9 @@ _PICTURES = {
 _MORE = {
     "conflict": "Conflicts between clients",
     "mixing": "Who learned from whom",
+    "allotted": "What the agent decided",
+    "agent_rewards": "What it was rewarded for",
+    "embeddings": "What it saw",
     "clusters": "Clusters",
 }
 """Of a run, where there is something to show."""
@@ -96,6 +99,13 @@ _CAPTIONS = {
     "rewards": "Mean scalarised validation {words.value} over the rounds: of the models that "
     "clients keep, that they have just trained, and that they received.",
     "mixing": "Who learns from whom: each row is a receiver, each column a giver.",
+    "allotted": "Mean over the last quarter of the rounds: how much of whose head a client takes, "
+    "how much of their classes two clients have in common, and the one against the other.",
+    "agent_rewards": "The terms of the agent's reward before they are weighed: how good models are "
+    "that were just delivered, how much better than before, and how far weights are from those "
+    "that follow the likeness of embeddings.",
+    "embeddings": "Each client's head after the last round, along the two directions in which "
+    "clients differ most.",
     "clusters": "One line a client: together while in one cluster, apart after a split.",
     "bars": "Mean over seeds with its standard deviation. Dots stand where bars from zero would "
     "hide the differences.",
@@ -309,12 +319,20 @@ def _effort(run: Run) -> str:
         *([f"environment steps, {kind}", f"{count:,}"] for kind, count in steps.items()),
         *([label, f"{results[name]:,}"] for label, name in trained.items() if data),
         ["mixed models declined by clients", str(sum(sum(e["declined"]) for e in run.history))],
+        *_server_time(run),
     ]
     note = (
         "A training step is one batch. A loss term is skipped where a batch lacks the groups that "
         "it compares."
     )
     return table(["", "all clients together"], rows, note if data else "")
+
+
+def _server_time(run: Run) -> list[list[str]]:
+    spent = run.spent
+    if not spent.get("clients"):
+        return []
+    return [["the server's time, of the clients'", f"{spent['server'] / spent['clients']:.1%}"]]
 
 
 def _events(history: Iterable[Mapping[str, Any]]) -> str:

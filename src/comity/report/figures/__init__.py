@@ -8,6 +8,7 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
+from comity.report.figures.agent import agent_rewards, allotted, embeddings
 from comity.report.figures.bars import bars
 from comity.report.figures.clusters import clusters
 from comity.report.figures.conflict import conflict, conflicts
@@ -50,6 +51,9 @@ def draw_run(run: Run) -> Pictures:
     figures |= {
         "conflict": conflict(run),
         "mixing": mixing(run),
+        "allotted": allotted(run),
+        "agent_rewards": agent_rewards(run),
+        "embeddings": embeddings(run),
         "clusters": clusters(run),
         "partition": partition(run),
     }
@@ -98,6 +102,8 @@ def _save_all(path: Path, figures: Mapping[str, Figure | None]) -> Pictures:
 
 __all__ = [
     "Pictures",
+    "agent_rewards",
+    "allotted",
     "bars",
     "clusters",
     "conflict",
@@ -107,6 +113,7 @@ __all__ = [
     "draw_run",
     "draw_search",
     "draw_searches",
+    "embeddings",
     "found",
     "front",
     "fronts",

@@ -1,0 +1,108 @@
+"""Who learns from whom: nine clients on real pictures, and pFedRLLA's agent from nothing.
+
+Three groups of three clients have the same classes; the first two groups share one class, the third
+none with anybody. Prints the weights with which clients take each other's heads, mean over the last
+quarter of the rounds, and their means by what two clients have in common.
+
+    python -m benchmarks.nine_clients [--problem cifar10-small] [--rounds 80] [--network flat]
+"""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+import comity
+from comity.problems import DataProblem, Samples, find
+from comity.problems.partition import Share, shares
+from comity.problems.samples import Deal
+from comity.report.agent import deeds
+from comity.streams import stream
+
+GROUPS = ((0, 1, 2, 3), (3, 4, 5, 6), (7, 8, 9))
+CLIENTS = 9
+KINDS = ("itself", "all classes in common", "one class in common", "no class in common")
+
+
+def dealer(samples: Samples, deal: Deal) -> list[Share]:
+    """Every class to the clients of the groups that have it, in equal parts."""
+    owner = np.empty(len(samples.cells), dtype=np.int64)
+    for label in range(10):
+        having = [client for client in range(CLIENTS) if label in GROUPS[client // 3]]
+        rows = np.flatnonzero(samples.cells == label)
+        rows = stream(deal.seed, "nine clients", label).permutation(rows)
+        owner[rows] = np.resize(having, len(rows))
+    names = tuple(f"client {client}" for client in range(CLIENTS))
+    return shares(
+        samples.cells,
+        CLIENTS,
+        deal.seed,
+        partition="natural",
+        sites=owner,
+        site_names=names,
+        validation=0.15,
+    )
+
+
+def relations() -> NDArray[np.int64]:
+    """What two clients have in common, as a place in `KINDS`."""
+    group = np.arange(CLIENTS) // 3
+    found = np.full((CLIENTS, CLIENTS), 3)
+    found[np.maximum.outer(group, group) < 2] = 2
+    found[group[:, None] == group[None]] = 1
+    np.fill_diagonal(found, 0)
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--problem", default="cifar10-small")
+    parser.add_argument("--rounds", type=int, default=80)
+    parser.add_argument("--seeds", default="1", help="separated by commas")
+    parser.add_argument("--network", default="pairwise")
+    parser.add_argument("--learning-rate", type=float, default=0.05)
+    parser.add_argument("--out", type=Path, required=True, help="directory for the runs")
+    asked = parser.parse_args()
+    base = find(asked.problem)
+    assert isinstance(base, DataProblem)
+    problem = replace(base, name=f"nine-{base.name}", dealer=dealer)
+    total = []
+    for seed in asked.seeds.split(","):
+        run = comity.run(
+            problem,
+            algorithm="pfedrlla",
+            clients=CLIENTS,
+            rounds=asked.rounds,
+            seed=int(seed),
+            out=asked.out / f"{asked.network}-seed{seed}",
+            pfedrlla={
+                "network": asked.network,
+                "warmup": asked.rounds // 4,
+                "every": 1,
+                "agent_steps": 20,
+            },
+            supervised={"learning_rate": asked.learning_rate},
+        )
+        found = deeds(run)
+        assert found is not None
+        total.append(found.weights)
+        print(f"\n{asked.problem}, {asked.network} agent, seed {seed}, {asked.rounds} rounds")
+        print("receiver | giver 0 to 8")
+        for client, row in enumerate(found.weights):
+            print(f"{client:8d} | " + "  ".join(f"{weight:.3f}" for weight in row))
+        print(f"accuracy {run.results['metrics']['accuracy']:.3f}")
+        share = run.spent["server"] / run.spent["clients"]
+        print(f"the server's time is {share:.1%} of the clients'")
+    weights, kinds = np.array(total), relations()
+    print("\nmean weight, and its spread over seeds")
+    for place, kind in enumerate(KINDS):
+        means = weights[:, kinds == place].mean(axis=1)
+        print(f"{kind:24s} {means.mean():.3f} ± {means.std():.3f}")
+
+
+if __name__ == "__main__":
+    main()
