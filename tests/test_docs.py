@@ -26,6 +26,7 @@ SHORT = {
         *("--iterations", "1", "--rounds", "2", "--set", "dqn.local_steps=32"),
         *("--set", "dqn.learning_starts=16"),
     ],
+    "pretrain": ["--rounds", "2"],
     "reproduce": ["--set", "rounds=2", "--set", "clients=3", "--set", "dqn.local_steps=32"],
 }
 """Appended to commands, so that a page may show the real thing."""
