@@ -10,8 +10,9 @@ import torch
 from torch import nn
 
 from comity.algorithms import Round, Survey, make
-from comity.algorithms.allocation import likeness
-from comity.algorithms.pfedrlla import PFedRLLA, Watched, head_of, reward
+from comity.algorithms.allocation import likeness, reward
+from comity.algorithms.pfedrlla import PFedRLLA
+from comity.algorithms.watched import Watched, head_of
 from comity.configuration import configure
 from comity.engines.embedded import Embedded
 from comity.errors import UserError

@@ -24,6 +24,14 @@ def likeness(embeddings: Matrix) -> Vector:
     return np.asarray(alike / alike.sum())
 
 
+def reward(
+    score: float, before: float, weights: Vector, alike: Vector, target: float
+) -> tuple[float, float, float]:
+    """r₁ = exp(acc − acc_tar) − 1, r₂ = acc − acc_pre, r₃ = −‖A − V‖²."""
+    apart = float(np.square(weights - alike).sum())
+    return float(np.exp(score - target)) - 1.0, score - before, -apart
+
+
 class Allocation:
     """Rows and places are those of ``everyone``; givers are the participants of the last round."""
 

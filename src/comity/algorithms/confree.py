@@ -12,12 +12,14 @@ from fnmatch import fnmatchcase
 from typing import Any, Literal
 
 import numpy as np
+from pydantic import PrivateAttr
 from scipy.optimize import minimize
 
 from comity.algorithms.algorithm import Round
+from comity.errors import UserError
 from comity.fleet import Matrix
 from comity.mixing import Mixing, Pick
-from comity.settings import Settings, setting
+from comity.settings import Settings, build, setting
 from comity.solvers import Vector
 
 _TINY = 1e-12
@@ -123,7 +125,10 @@ def direction(gram: Matrix, c: float, sequential: bool = False) -> Direction:
 
 
 class ConFREE(Settings):
-    """Puts a conflict-free step in the place of a host's mean."""
+    """Puts a conflict-free step in the place of a host's mean.
+
+    ``ConFREE("fedrep", c=0.3)`` names its host and so stands for an algorithm in `comity.run`.
+    """
 
     c: float = setting(0.4, "how far the step may leave the guidance vector", above=0, below=1)
     scope: Literal["tensor", "model"] = setting("tensor", "one problem a tensor, or one in all")
@@ -131,6 +136,20 @@ class ConFREE(Settings):
         "simultaneous", "projections of the original updates, or one after the other"
     )
     rescale: bool = setting(True, "divide the step by 1 + c², as the public code does")
+
+    _host: str | None = PrivateAttr(None)
+
+    def __init__(self, host: str | None = None, /, **values: Any) -> None:
+        if host is not None:
+            build(ConFREE, values, where="confree")  # a wrong value is named as everywhere
+        super().__init__(**values)
+        self._host = host
+
+    def unwrapped(self) -> dict[str, Any]:
+        """The settings of a run that this stands for."""
+        if self._host is None:
+            raise UserError("ConFREE needs an algorithm to go on top of: ConFREE('fedrep').")
+        return {"algorithm": self._host, "wrapper": "confree", "confree": self.model_dump()}
 
     def guided(
         self, mixings: Mapping[str, Mixing | Pick], round: Round, patterns: Sequence[str]

@@ -22,10 +22,13 @@ from comity.problems import Problem
     travels="the body, both ways; the head is the common initial one",
 )
 class FedBABU(FedAvg):
-    """b ← mean of the bodies; after the last round every client trains body and head."""
+    """b ← mean of the bodies; after the last round every client trains body and head.
+
+    A head that is still the first one needs some passes over the data: five, unless said.
+    """
 
     sends: ClassVar[tuple[str, ...]] = ("body.*",)
-    usual: ClassVar[Mapping[str, Any]] = {"fine_tune": "extra:1"}
+    usual: ClassVar[Mapping[str, Any]] = {"fine_tune": "extra:5"}
 
     def build(self, model: nn.Module, problem: Problem) -> nn.Module:
         return Split(*split(model, problem))

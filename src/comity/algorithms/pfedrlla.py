@@ -6,20 +6,27 @@ embeddings of the clients' heads.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from fnmatch import fnmatchcase
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
-import torch
 from pydantic import AfterValidator, PrivateAttr
 from torch import Tensor, nn
 
 from comity.algorithms import agent_file
 from comity.algorithms.agent import Agent, Kind
 from comity.algorithms.algorithm import Algorithm, Round, Survey, algorithm
-from comity.algorithms.allocation import Allocation, likeness
+from comity.algorithms.allocation import Allocation, likeness, reward
 from comity.algorithms.encoder import WIDTH, Encoder
+from comity.algorithms.watched import (
+    MODEL,
+    UNKNOWN,
+    Watched,
+    followed,
+    head_of,
+    seen,
+    shapes_of,
+)
 from comity.errors import UserError
 from comity.files import Values, part
 from comity.fleet import Fleet, Matrix, Tree
@@ -31,61 +38,7 @@ from comity.solvers import Vector
 from comity.streams import stream, torch_seeded
 
 Rule = Literal["weighted", "agent", "local"]
-_MODEL = "model."
-_UNKNOWN = -1.0
 _MOST = 100  # clients of whom a history keeps who took how much of whom
-
-
-class Watched(nn.Module):
-    """A client's model, its score when it was last trained, and a body that stands still.
-
-    The still body is there while an agent learns from nothing (with the model's head it is the
-    paper's w_DRL): what a head is worth is then seen apart from what happens to bodies.
-    """
-
-    def __init__(self, model: nn.Module, still: Iterable[str]) -> None:
-        super().__init__()
-        self.model = model
-        self.score = nn.Parameter(torch.tensor(_UNKNOWN), requires_grad=False)
-        own = model.state_dict()
-        copies = {name.replace(".", "/"): own[name].detach().clone() for name in still}
-        self.still = nn.ParameterDict(
-            {name: nn.Parameter(tensor, requires_grad=False) for name, tensor in copies.items()}
-        )
-
-    def forward(self, inputs: Tensor) -> Tensor:
-        outputs: Tensor = self.model(inputs)
-        return outputs
-
-
-def _still(name: str) -> str:
-    """Where a tensor of the model stands still, if it does."""
-    return f"still.{name.removeprefix(_MODEL).replace('.', '/')}"
-
-
-def head_of(shapes: Mapping[str, tuple[int, ...]], cut: str) -> list[str]:
-    """The tensors of a network's head: its linear layers after the last convolution.
-
-    Of a network without convolutions, its last linear layer. ``cut`` may name them instead, as
-    patterns separated by commas.
-    """
-    names = list(shapes)
-    if cut != "auto":
-        patterns = [pattern.strip() for pattern in cut.split(",")]
-        own = {name: name.removeprefix(_MODEL) for name in names}
-        return [name for name in names if any(fnmatchcase(own[name], p) for p in patterns)]
-    convolutions = [place for place, name in enumerate(names) if len(shapes[name]) > 2]
-    linear = [place for place, name in enumerate(names) if len(shapes[name]) == 2]
-    top = [place for place in linear if place > convolutions[-1]] if convolutions else linear[-1:]
-    return names[top[0] :] if top else []
-
-
-def reward(
-    score: float, before: float, weights: Vector, alike: Vector, target: float
-) -> tuple[float, float, float]:
-    """r₁ = exp(acc − acc_tar) − 1, r₂ = acc − acc_pre, r₃ = −‖A − V‖²."""
-    apart = float(np.square(weights - alike).sum())
-    return float(np.exp(score - target)) - 1.0, score - before, -apart
 
 
 @algorithm(
@@ -104,7 +57,7 @@ class PFedRLLA(Algorithm):
     """
 
     ordered: ClassVar[bool] = True
-    sends: ClassVar[tuple[str, ...]] = (f"{_MODEL}*",)
+    sends: ClassVar[tuple[str, ...]] = (f"{MODEL}*",)
     surveys: ClassVar[tuple[str, ...]] = ("before", "after")
 
     body: Rule = setting("weighted", "bodies by data size, by the agent, or not at all (local)")
@@ -138,7 +91,7 @@ class PFedRLLA(Algorithm):
     # -- clients ---------------------------------------------------------------------------
 
     def suits(self, problem: Problem, participants: int) -> None:
-        shapes = _shapes(problem.model().state_dict())
+        shapes = shapes_of(problem.model().state_dict())
         heads = head_of(shapes, self.cut)
         if not any(len(shapes[name]) == 2 for name in heads) or len(heads) == len(shapes):
             raise UserError(
@@ -156,7 +109,7 @@ class PFedRLLA(Algorithm):
             )
 
     def build(self, model: nn.Module, problem: Problem) -> nn.Module:
-        shapes = _shapes(model.state_dict())
+        shapes = shapes_of(model.state_dict())
         apart = self._asks and not self.agent and self.body != "local"
         body = set(shapes) - set(head_of(shapes, self.cut)) if apart else ()
         return Watched(model, [name for name in shapes if name in body])
@@ -168,19 +121,15 @@ class PFedRLLA(Algorithm):
     def phases(self, problem: Problem) -> list[Phase]:
         def follow(parameters: Tree, everything: Batch, view: View) -> Tree:
             """Bodies that stand still follow when the agent has learned."""
-            bodies = {k: t for k, t in parameters.items() if _still(k) in parameters}
-            told = view.brief["updated"] > 0
-            return {
-                _still(k): torch.where(told, t, parameters[_still(k)]) for k, t in bodies.items()
-            }
+            return followed(parameters, view.brief["updated"])
 
         def judge(parameters: Tree, everything: Batch, view: View) -> Tree:
             return {"score": self._score(parameters, view, problem)}
 
-        return [Phase(train=(f"{_MODEL}*",), before=follow, after=judge)]
+        return [Phase(train=(f"{MODEL}*",), before=follow, after=judge)]
 
     def phases_alone(self, problem: Problem) -> list[Phase]:
-        return [Phase(train=(f"{_MODEL}*",))]
+        return [Phase(train=(f"{MODEL}*",))]
 
     def answer(self, problem: Problem) -> Update:
         def said(parameters: Tree, everything: Batch, view: View) -> Tree:
@@ -192,8 +141,8 @@ class PFedRLLA(Algorithm):
     def _score(self, parameters: Tree, view: View, problem: Problem) -> Tensor:
         """On validation samples; with the body that stands still, if there is one."""
         assert isinstance(problem, DataProblem)
-        seen = {name: parameters.get(_still(name), tensor) for name, tensor in parameters.items()}
-        return problem.scores(view.forward(seen, view.validation["inputs"]), view.validation).mean()
+        outputs = view.forward(seen(parameters), view.validation["inputs"])
+        return problem.scores(outputs, view.validation).mean()
 
     # -- the server ------------------------------------------------------------------------
 
@@ -207,7 +156,7 @@ class PFedRLLA(Algorithm):
         self._rewards = []
         told = zip(survey.present, survey.values["before"], survey.values["after"], strict=True)
         for client, before, after in told:
-            if self._desk is None or not self._asks or before == _UNKNOWN:
+            if self._desk is None or not self._asks or before == UNKNOWN:
                 continue  # nothing was offered yet, or to a client that has not trained
             state, weights = self._desk.offered(client)
             alike = likeness(state.reshape(-1, WIDTH).astype(np.float64))
@@ -218,7 +167,7 @@ class PFedRLLA(Algorithm):
         return {"updated": np.array(float(self._updated))}
 
     def mix(self, round: Round) -> Mapping[str, Mixing]:
-        heads = head_of(_shapes(round.sent.tensors, stacked=True), self.cut)
+        heads = head_of(shapes_of(round.sent.tensors, stacked=True), self.cut)
         if self._desk is None:
             initial = round.start.select([0])
             self._desk = self._desk_of(round.everyone, round.asked, initial, round.seed)
@@ -251,7 +200,7 @@ class PFedRLLA(Algorithm):
         if self.agent:
             agent.load(part(arrays, "agent."))
             encoder.load(part(arrays, "encoder."))
-        heads = head_of(_shapes(initial.tensors, stacked=True), self.cut)
+        heads = head_of(shapes_of(initial.tensors, stacked=True), self.cut)
         return Allocation(
             everyone, participants, initial, heads, agent, encoder, scaled=not reference
         )
@@ -317,7 +266,3 @@ class PFedRLLA(Algorithm):
         assert stored is not None
         self._desk = self._desk_of(everyone, participants, stored.select([0]), seed=0)
         self._desk.load(state)
-
-
-def _shapes(tensors: Mapping[str, Tensor], stacked: bool = False) -> dict[str, tuple[int, ...]]:
-    return {name: tuple(tensor.shape)[stacked:] for name, tensor in tensors.items()}
