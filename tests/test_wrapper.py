@@ -103,6 +103,20 @@ def test_a_configuration_file_says_it_all(own, tmp_path):
     assert again.get_wrapper() == ConFREE(**own)
 
 
+def test_in_python_it_is_put_around_its_host():
+    named = tiny(problem="tiny-people", algorithm=ConFREE("fedrep", c=0.7))
+    assert named == wrapped("fedrep", confree={"c": 0.7})
+    assert named != wrapped("fedrep")
+    with pytest.raises(UserError, match=r"confree\.c = 2"):
+        ConFREE("fedrep", c=2)
+    with pytest.raises(UserError, match="setting of confree 'cc'"):
+        ConFREE("fedrep", cc=0.5)
+    with pytest.raises(UserError, match="fedamp has none"):
+        tiny(problem="tiny-people", algorithm=ConFREE("fedamp"))
+    with pytest.raises(UserError, match=r"ConFREE\('fedrep'\)"):
+        tiny(problem="tiny-people", algorithm=ConFREE())
+
+
 def test_without_a_wrapper_there_is_no_table_of_it():
     configuration = tiny(problem="tiny-people", algorithm="fedrep")
     assert "confree" not in configuration.to_toml()

@@ -12,6 +12,7 @@ from comity.version import __version__
 
 if TYPE_CHECKING:
     from comity.algorithms import Algorithm, Round, algorithm
+    from comity.algorithms.confree import ConFREE
     from comity.comparison import Comparison, compare
     from comity.errors import UserError
     from comity.execution import resume, run
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "Algorithm": "comity.algorithms",
     "Comparison": "comity.comparison",
+    "ConFREE": "comity.algorithms.confree",
     "DataProblem": "comity.problems",
     "EnvironmentProblem": "comity.problems",
     "Fleet": "comity.fleet",
@@ -71,6 +73,7 @@ def __dir__() -> list[str]:
 __all__ = [
     "Algorithm",
     "Comparison",
+    "ConFREE",
     "DataProblem",
     "EnvironmentProblem",
     "Fleet",

@@ -148,6 +148,8 @@ def configure(values: Mapping[str, Any]) -> Configuration:
         raise UserError("problem is missing: name what is to be learned, e.g. deep-sea-treasure.")
     if isinstance(values["problem"], Mapping):
         values = {**values, "problem": completed(values["problem"])}
+    if isinstance(values.get("algorithm"), ConFREE):
+        values = {**values, **values["algorithm"].unwrapped()}
     problem = problems.find(values["problem"])
     if problem.learner not in LEARNERS:
         raise unknown(f"learner of problem {problem.name}", problem.learner, LEARNERS)

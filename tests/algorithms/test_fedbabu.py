@@ -70,7 +70,7 @@ def test_a_round_is_that_of_plain_pytorch():
 def test_all_have_one_head_until_they_tune_in_the_end():
     """In the end each has a body and a head of its own; nothing of it before."""
     configuration = tiny(problem="tiny-answers", algorithm="fedbabu", chunk=4)
-    assert configuration.fine_tune == "extra:1", "unless somebody says otherwise"
+    assert configuration.fine_tune == "extra:5", "unless somebody says otherwise"
     with Embedded(configuration) as engine:
         loop = Loop(engine, Federation(configuration))
         first = engine.models(kept=False)["head.weight"].clone()
