@@ -20,7 +20,7 @@ import logging
 import os
 import time
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -131,8 +131,19 @@ def cpu_seconds() -> dict[int, tuple[str, float]]:
     return result
 
 
-def simulate(clients: int, rounds: int, local_steps: int) -> dict[str, Any]:
-    """Run the simulation and measure it."""
+def simulate(
+    clients: int,
+    rounds: int,
+    local_steps: int,
+    *,
+    answers: Callable[[Message, Context], Message] = answer,
+    model: Callable[[], nn.Module] = network,
+) -> dict[str, Any]:
+    """Run the simulation, of this training or of another one, and measure it.
+
+    :param answers: a client's part of a round.
+    :param model: makes the model that all start from.
+    """
     os.environ |= {"FLWR_TELEMETRY_ENABLED": "0", "RAY_USAGE_STATS_ENABLED": "0"}
     warnings.simplefilter("ignore")
     import flwr
@@ -167,13 +178,13 @@ def simulate(clients: int, rounds: int, local_steps: int) -> dict[str, Any]:
             return super().aggregate_train(server_round, replies)
 
     server, client = ServerApp(), ClientApp()
-    client.train()(answer)
+    client.train()(answers)
 
     @server.main()
     def serve(grid: Grid, context: Context) -> None:
         Measured(fraction_evaluate=0.0, min_train_nodes=clients, min_available_nodes=clients).start(
             grid=grid,
-            initial_arrays=ArrayRecord(network().state_dict()),
+            initial_arrays=ArrayRecord(model().state_dict()),
             num_rounds=rounds + 1,
             train_config=ConfigRecord({"local-steps": local_steps}),
         )

@@ -1,38 +1,58 @@
-"""Personalised learning on pictures: rounds against a plain loop; ConFREE's time on the server.
+"""Personalised learning on pictures: rounds, a stack of CNNs, ConFREE on the server, memory.
 
-The loop is what anybody would write: for each client a copy of the global CNN, a new SGD, batches
-by index, one pass over its pictures; then the mean. Comity does the same work (FedAvg on the same
-clients) with all that a round has: delivery, checks, two validations, records. Times are CPU times
-of one thread, taken in turns.
+*Rounds.* The plain loop is what anybody would write: for each client a copy of the global CNN, a
+new SGD, batches by index, one pass over its pictures; then the mean. Comity does the same work
+(FedAvg on the same clients) with all that a round has: delivery, checks, records; once as it always
+does, with two validations a round, and once without them, as the others do. Flower's simulation
+trains the same CNN on as many pictures of the same size (`flower_pictures`). Times are CPU times of
+one thread, taken in turns.
 
-ConFREE's step for N clients: on inner products alone, as it is done here, against forming the
+*A stack of CNNs.* One step of 10 clients: mapped, which makes one grouped convolution of theirs,
+and client by client, which is what Comity does with every network that convolves.
+
+*ConFREE's step* for N clients: on inner products alone, as it is done here, against forming the
 projected vectors themselves (N x p, one projection after the other), as the formula is written.
 
-    python -m benchmarks.image_speed [--problem NAME] [--clients N] [--repeats N] [--no-server]
+*Memory.* The peak of a process of its own, 100 clients of which 10 take part, over 50 rounds.
+
+    python -m benchmarks.image_speed [--problem NAME] [--clients N] [--repeats N]
+        [--only rounds,stack,server,memory] [--no-flower]
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from copy import deepcopy
+from pathlib import Path
 from statistics import median
+from unittest import mock
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch is loaded
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from rich.console import Console
 from rich.table import Table
+from torch import Tensor
+from torch.func import functional_call, grad, vmap
 
+from benchmarks.tabular_referees import flower
 from comity.algorithms.confree import direction
 from comity.configuration import Configuration, configure
 from comity.engines.embedded import Embedded
+from comity.exchange import Rows, Vectors
 from comity.federation import Federation, Loop
 from comity.fleet import Fleet
 from comity.problems import DataProblem
+from comity.problems.networks import cnn
+from comity.site import Site
 from comity.threads import limited
 
 
@@ -71,16 +91,48 @@ def plain_round(configuration: Configuration) -> Callable[[], float]:
     return once
 
 
-def fleet_round(configuration: Configuration) -> Callable[[], float]:
+def fleet_round(configuration: Configuration, validated: bool) -> Callable[[], float]:
     """The same as a federation, round by round."""
     rounds = Loop(Embedded(configuration), Federation(configuration)).rounds()
 
+    def unknown(site: Site, rows: Rows, sent: bool) -> Vectors:
+        return np.full((len(rows), 1), np.nan)
+
     def once() -> float:
-        started = time.process_time()
-        next(rounds)
-        return time.process_time() - started
+        with mock.patch.object(Site, "_validate", Site._validate if validated else unknown):
+            started = time.process_time()
+            next(rounds)
+            return time.process_time() - started
 
     return once
+
+
+def stack_times(clients: int = 10, batch: int = 10, repeats: int = 5) -> tuple[float, float]:
+    """CPU seconds of one step of some CNNs, mapped and client by client."""
+    network = cnn(3, 32, 32, 10)
+    network.body[0] = torch.nn.Identity()  # the same layout for both
+    fleet = Fleet.of(network, clients)
+    inputs, labels = torch.randn(clients, batch, 3, 32, 32), torch.randint(10, (clients, batch))
+
+    def loss(parameters: dict[str, Tensor], inputs: Tensor, labels: Tensor) -> Tensor:
+        return F.cross_entropy(functional_call(network, parameters, (inputs,)), labels)
+
+    def mapped() -> None:
+        vmap(grad(loss))(fleet.tensors, inputs, labels)
+
+    def one_by_one() -> None:
+        for place in range(clients):
+            own = {name: tensor[place] for name, tensor in fleet.tensors.items()}
+            grad(loss)(own, inputs[place], labels[place])
+
+    times = []
+    for step in (mapped, one_by_one):
+        step()
+        started = time.process_time()
+        for _ in range(repeats):
+            step()
+        times.append((time.process_time() - started) / repeats)
+    return times[0], times[1]
 
 
 def projected(updates: torch.Tensor) -> torch.Tensor:
@@ -117,39 +169,78 @@ def server_times(clients: int, size: int) -> tuple[float, float, float]:
     return ours, vectors, float((guidance - wanted).norm() / wanted.norm())
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--problem", default="cifar10-small")
-    parser.add_argument("--clients", type=int, default=20)
-    parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--no-server", action="store_true")
-    options = parser.parse_args()
-    console = Console()
+_RUN = """
+import json, resource, sys, tempfile
+import comity
+peaks = []
+def note(done, rounds, text):
+    peaks.append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+with tempfile.TemporaryDirectory() as folder:
+    comity.run(sys.argv[1], algorithm="fedavg", clients=100, participation=0.1, rounds=50, seed=1,
+               partition="pathological:2", out=folder + "/run", on_round=note)
+print(json.dumps(peaks))
+"""
+
+
+def peak_memory(problem: str) -> list[float]:
+    """The peak, in MB, of a process that runs 50 rounds, after each of them."""
+    command = [sys.executable, "-c", _RUN, problem]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    peaks: list[float] = json.loads(done.stdout.splitlines()[-1])
+    return peaks
+
+
+def show_rounds(console: Console, problem: str, clients: int, repeats: int, flowers: bool) -> None:
     configuration = configure(
         {
-            "problem": options.problem,
+            "problem": problem,
             "algorithm": "fedavg",
-            "clients": options.clients,
-            "chunk": options.clients,
+            "clients": clients,
+            "chunk": clients,
             "partition": "pathological:2",
-            "rounds": options.repeats + 1,
+            "rounds": repeats + 1,
         }
     )
+    contenders = {
+        "plain loop": plain_round(configuration),
+        "Comity": fleet_round(configuration, validated=True),
+        "Comity without validation": fleet_round(configuration, validated=False),
+    }
+    found: dict[str, list[float]] = {name: [] for name in contenders}
     with limited(1):
-        plain, fleet = plain_round(configuration), fleet_round(configuration)
-        plain(), fleet()  # once for everything that is done only once
-        pairs = [(plain(), fleet()) for _ in range(options.repeats)]
-    table = Table(title=f"{options.problem}, {options.clients} clients, one pass a round")
-    for heading in ("", "client-rounds per CPU second", "ratio"):
+        for number in range(repeats + 1):
+            for name, once in contenders.items():
+                spent = once()
+                if number:  # the first is for everything that is done only once
+                    found[name].append(spent / clients)
+    if flowers:
+        script = str(Path(__file__).with_name("flower_pictures.py"))
+        run = flower(clients, repeats, 18, script=script)
+        if isinstance(run, str):
+            console.print(run)
+        else:
+            found["Flower"] = [run["cpu_seconds_per_client_round"]]
+    table = Table(title=f"{problem}, {clients} clients, one pass a round")
+    for heading in ("", "client-rounds per CPU second", "times the plain loop"):
         table.add_column(heading, justify="right" if heading else "left")
-    ratios = sorted(one / other for one, other in pairs)
-    for place, name in enumerate(("plain loop", "Comity")):
-        rate = options.clients / median(pair[place] for pair in pairs)
-        spread = f"{median(ratios):.2f} ({ratios[0]:.2f} to {ratios[-1]:.2f})" if place else "1"
-        table.add_row(name, f"{rate:.2f}", spread)
+    for name, seconds in found.items():
+        ratios = sorted(p / s for p, s in zip(found["plain loop"], seconds, strict=False))
+        ratio = median(found["plain loop"]) / median(seconds)
+        spread = f" ({ratios[0]:.2f} to {ratios[-1]:.2f})" if len(seconds) > 1 else ""
+        table.add_row(name, f"{1 / median(seconds):.2f}", f"{ratio:.2f}{spread}")
     console.print(table)
-    if options.no_server:
-        return
+
+
+def show_stack(console: Console) -> None:
+    with limited(1):
+        mapped, looped = stack_times()
+    console.print(
+        f"One step of 10 CNNs, batches of 10: {1000 * mapped:.0f} CPU ms as one grouped "
+        f"convolution, {1000 * looped:.0f} client by client ({mapped / looped:.1f} times faster)"
+    )
+
+
+def show_server(console: Console) -> None:
     table = Table(title="ConFREE's step on the server, 900,000 parameters, CPU seconds")
     for heading in ("clients", "inner products", "projected vectors", "ratio", "difference"):
         table.add_column(heading, justify="right")
@@ -159,6 +250,33 @@ def main() -> None:
             ratio = f"{vectors / ours:.1f}"
             table.add_row(str(clients), f"{ours:.2f}", f"{vectors:.2f}", ratio, f"{apart:.0e}")
     console.print(table)
+
+
+def show_memory(console: Console) -> None:
+    for problem in ("usps-mlp", "usps"):
+        peaks = peak_memory(problem)
+        after = ", ".join(f"{peaks[n - 1]:.0f} MB after {n}" for n in (1, 10, 25, 50))
+        console.print(f"Peak memory, {problem}, 100 clients, 10 take part, rounds: {after}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--problem", default="cifar10-small")
+    parser.add_argument("--clients", type=int, default=20)
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--only", default="rounds,stack,server,memory")
+    parser.add_argument("--no-flower", action="store_true")
+    options = parser.parse_args()
+    console, wanted = Console(), options.only.split(",")
+    if "rounds" in wanted:
+        size = options.problem, options.clients, options.repeats
+        show_rounds(console, *size, flowers=not options.no_flower)
+    if "stack" in wanted:
+        show_stack(console)
+    if "server" in wanted:
+        show_server(console)
+    if "memory" in wanted:
+        show_memory(console)
 
 
 if __name__ == "__main__":

@@ -106,11 +106,13 @@ def flower(
     rounds: int = 20,
     local_steps: int = 1,
     *,
+    script: str = flower_referee.__file__,
     environment: Path | None = None,
     timeout: float = 1800,
 ) -> dict[str, Any] | str:
     """What `flower_referee` measures (1.4 GB to install at first), or a sentence why it did not.
 
+    :param script: another one that takes the same options.
     :param environment: the directory of its virtual environment, made if need be.
     :param timeout: seconds after which the simulation is given up.
     """
@@ -118,7 +120,7 @@ def flower(
     python = environment / "bin" / "python"
     if failure := _install(environment, python):
         return failure
-    command = [str(python), "-W", "ignore", flower_referee.__file__]
+    command = [str(python), "-W", "ignore", script]
     options = {"--clients": clients, "--rounds": rounds, "--local-steps": local_steps}
     for option, value in options.items():
         command += [option, str(value)]
