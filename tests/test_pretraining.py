@@ -150,6 +150,7 @@ def test_from_the_command_line(monkeypatch, capsys, tmp_path):
         (("pfedrlla", "tiny-answers", "--out", "a.safetensors"), "exists already"),
         (("pfedrlla", "tiny-answers", "--out", "no/where"), "there is no directory"),
         (("pfedrlla", "--out", "c"), "problem is missing"),
+        (("pfedrlla", "tiny-answers", "--out", "c", "--set", "pfedrlla=3"), "must be a table"),
         (("pfedrlla", "deep-sea-treasure", "--out", "c"), "differentiable losses"),
     ):
         code, said = call("pretrain", *arguments)

@@ -22,7 +22,9 @@ USUAL = {"body": "local", "warmup": 10, "every": 1, "agent_steps": 20}
 
 def pretraining(values: Mapping[str, Any]) -> Configuration:
     """The run in which an agent learns; ``values`` as for any run."""
-    values = {**values, ALGORITHM: {**USUAL, **values.get(ALGORITHM, {})}}
+    own = values.get(ALGORITHM, {})
+    if isinstance(own, Mapping):  # if not, it is refused
+        values = {**values, ALGORITHM: {**USUAL, **own}}
     configuration = configure({**values, "algorithm": ALGORITHM})
     if "agent" not in (configuration.algorithm_settings[half] for half in ("body", "head")):
         raise UserError(
