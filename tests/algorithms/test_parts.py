@@ -12,13 +12,17 @@ from torch import nn
 import comity.report
 from comity.algorithms import make
 from comity.algorithms.parts import Split, frozen, mmd, named, split, under
+from comity.configuration import configure
+from comity.engines.embedded import Embedded
 from comity.errors import UserError
 from comity.execution import execute
+from comity.federation import Federation, Loop
 from comity.problems import register
 from comity.problems.partition import Share
 from comity.runs import Run
 from tests.tiny import ANSWERS, tiny
 
+PERSONAL = ["apfl", "ditto", "fedala", "fedamp", "fedfomo"]
 HEADED = ["fedbabu", "fedcp", "fedpac", "fedphp", "fedrep", "fedrod"]
 SENTENCE = r"problem tiny-answers: its network has no head of its own\. It must have parts named"
 
@@ -35,6 +39,13 @@ class Named(nn.Module):
         return self.head(self.body(inputs))
 
 
+class Longer(Named):
+    """One that does more than its parts."""
+
+    def forward(self, inputs):
+        return super().forward(inputs).softmax(dim=-1)
+
+
 class Nameless(nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -42,6 +53,10 @@ class Nameless(nn.Module):
 
     def forward(self, inputs):
         return self.layers(inputs)
+
+
+def _with_statistics(samples):
+    return nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3), nn.ReLU(), nn.Linear(3, 2))
 
 
 # -- body and head -------------------------------------------------------------------------
@@ -93,6 +108,29 @@ def test_a_network_with_named_parts_serves_everybody_who_needs_a_head(algorithm)
     problem = replace(ANSWERS, network=lambda samples: Named())
     module = make(algorithm, {}).build(problem.model(), problem).eval()
     assert module(torch.randn(5, 4)).shape == (5, 2)
+
+
+@pytest.mark.parametrize("algorithm", HEADED)
+def test_a_network_that_does_more_than_its_parts_is_refused(algorithm):
+    problem = replace(ANSWERS, network=lambda samples: Longer()).dealt(3, 1, "iid", "equal")
+    with pytest.raises(UserError, match=r"its network is not head\(body\(inputs\)\)\. Put every"):
+        make(algorithm, {}).build(problem.model(), problem)
+
+
+@pytest.mark.parametrize("algorithm", HEADED + PERSONAL)
+def test_statistics_of_batches_are_no_obstacle(algorithm):
+    """They travel with the tensors beside them, so clients that share these share them, too."""
+    problem = register(replace(ANSWERS, name="tiny-statistics", network=_with_statistics))
+    settings = {"problem": problem.name, "algorithm": algorithm, "clients": 3, "rounds": 2}
+    configuration = configure(settings)
+    loop = Loop(Embedded(configuration), Federation(configuration))
+    list(loop.rounds())
+    loop.finish()
+    models = loop.engine.models(kept=False)
+    assert models.finite().all()
+    own = algorithm in ("fedala", "fedamp", "fedfomo", "fedbabu")  # the last one tunes in the end
+    name = next(name for name in models if name.endswith("running_mean"))
+    assert bool((models[name] == models[name][0]).all()) != own
 
 
 @pytest.mark.parametrize("algorithm", ["fedrod", "fedpac"])

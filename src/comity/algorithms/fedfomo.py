@@ -29,6 +29,9 @@ class Offered(nn.Module):
             for name, tensor in list(part.named_parameters(recurse=False)):
                 stacked = tensor.detach().expand(offers, *tensor.shape).clone()
                 part.register_parameter(name, nn.Parameter(stacked, requires_grad=False))
+            for name, buffer in list(part.named_buffers(recurse=False)):
+                if buffer.is_floating_point():
+                    part.register_buffer(name, buffer.expand(offers, *buffer.shape).clone())
         self.gains = nn.Parameter(torch.zeros(offers), requires_grad=False)
 
     def forward(self, inputs: Tensor) -> Tensor:

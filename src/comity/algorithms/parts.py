@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from comity.errors import UserError
 from comity.fleet import Tree
-from comity.problems import Problem
+from comity.problems import DataProblem, Problem
 
 _BANDWIDTHS = (10.0, 15.0, 20.0, 50.0)
 
@@ -40,7 +40,26 @@ def split(model: nn.Module, problem: Problem) -> tuple[nn.Module, nn.Linear]:
             f"problem {problem.name}: its network has no head of its own. It must have parts named "
             "'body' and 'head' (an nn.Linear), or be an nn.Sequential that ends in nn.Linear."
         )
+    if not isinstance(model, nn.Sequential) and isinstance(problem, DataProblem):
+        _check_whole(model, Split(body, head), problem)
     return body, head
+
+
+@torch.no_grad()
+def _check_whole(model: nn.Module, parts: Split, problem: DataProblem) -> None:
+    """Refuse a network that does more than its two parts, one after the other."""
+    two = problem.columns()["inputs"][:2]
+    model.eval()
+    try:
+        whole = torch.allclose(model(two), parts(two))
+    except RuntimeError:  # the parts alone cannot even read the inputs
+        whole = False
+    model.train()
+    if not whole:
+        raise UserError(
+            f"problem {problem.name}: its network is not head(body(inputs)). Put everything that "
+            "comes before the head into the body, and nothing after the head."
+        )
 
 
 def frozen(module: nn.Module) -> nn.Module:
