@@ -8,6 +8,8 @@ from comity.configuration import configure
 from comity.errors import UserError
 from comity.execution import run
 
+BOTH = ("received", "trained")
+
 
 def finished(path, **settings):
     values = {"clients": 4, "rounds": 5, "participation": 0.5, "partition": "pathological:3"}
@@ -41,3 +43,17 @@ def test_pictures_are_judged_every_ten_rounds_unless_somebody_says_otherwise():
 def test_environments_have_no_data_to_judge_all_by():
     with pytest.raises(UserError, match="evaluate_every means nothing for deep-sea-treasure"):
         configure({"problem": "deep-sea-treasure", "evaluate_every": 5})
+
+
+@pytest.mark.parametrize(("fine_tune", "line"), [("none", -2), ("extra:1", -1)])
+def test_results_have_the_last_of_before_and_after(fine_tune, line, tmp_path):
+    done = finished(tmp_path / "run", algorithm="fedrep", fine_tune=fine_tune)
+    last = done.history[line]
+    means = {name: sum(v for (v,) in last[name]) / len(last[name]) for name in BOTH}
+    assert done.results["validation"] == pytest.approx(means)
+    assert means["received"] != means["trained"]
+
+
+def test_who_receives_nothing_has_no_before(tmp_path):
+    done = finished(tmp_path / "run", algorithm="no-communication")
+    assert done.results["validation"] == {}

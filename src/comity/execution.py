@@ -233,9 +233,21 @@ def summarise(
             "validation": sum(history[-1]["validation_steps"]),
         }
     else:
+        results["validation"] = _validation(history, preferences)
         results["training_steps"] = sum(history[-1]["steps"])
         results["skipped_terms"] = sum(history[-1]["skipped"])
     return results
+
+
+def _validation(history: list[dict[str, Any]], preferences: Vectors) -> dict[str, float | None]:
+    """Before and after local training, when clients last had both: means over these clients."""
+    for entry in reversed(history):
+        if entry["received"] is not None and entry["trained"] is not None:
+            own = preferences[entry["clients"]]
+            both = {k: np.array(entry[k], dtype=float) * own for k in ("received", "trained")}
+            means = [float(values.sum(axis=1).mean()) for values in both.values()]
+            return dict(zip(both, finite(means), strict=True))
+    return {}
 
 
 def _protocol(configuration: Configuration, problem: Problem) -> dict[str, Any]:
