@@ -90,7 +90,13 @@ def test_files_that_are_no_agents_are_refused_before_anything_is_written(agent, 
     damaged.write_bytes(agent.read_bytes()[:1000])
     comity.run("tiny-answers", algorithm="fedavg", out="plain", **SHORT)
     foreign.write_bytes((tmp_path / "plain/models/client-0.safetensors").read_bytes())
+    arrays, header = load_values(agent)
+    cut, less = tmp_path / "cut.safetensors", tmp_path / "less.safetensors"
+    agent_file.save(cut, {k: v for k, v in arrays.items() if "decoder" not in k}, header)
+    agent_file.save(less, {k: v[..., :1] for k, v in arrays.items()}, header)
     for file, said in (
+        (cut, "not those of this version"),
+        (less, "not those of this version"),
         ("missing.safetensors", "there is no such file.*comity pretrain"),
         (damaged, "damaged"),
         (foreign, "holds no agent"),

@@ -107,6 +107,13 @@ class PFedRLLA(Algorithm):
                 f"round, and here are {participants}. Change clients or participation, or pretrain "
                 "one with --set pfedrlla.network=pairwise, which weighs any number."
             )
+        try:
+            self._staff(participants)
+        except (KeyError, ValueError) as error:
+            raise UserError(
+                f"pfedrlla.agent: the networks in {self.agent} are not those of this version "
+                f"({error}). Pretrain the agent again."
+            ) from None
 
     def build(self, model: nn.Module, problem: Problem) -> nn.Module:
         shapes = shapes_of(model.state_dict())
@@ -186,6 +193,14 @@ class PFedRLLA(Algorithm):
         self, everyone: Sequence[int], participants: int, initial: Fleet, seed: int
     ) -> Allocation:
         """An empty desk; its agent is that of the file, or knows nothing."""
+        heads = head_of(shapes_of(initial.tensors, stacked=True), self.cut)
+        agent, encoder, reference = self._staff(participants, seed)
+        return Allocation(
+            everyone, participants, initial, heads, agent, encoder, scaled=not reference
+        )
+
+    def _staff(self, participants: int, seed: int = 0) -> tuple[Agent, Encoder, bool]:
+        """Agent and encoder, of the file or new, and whether they are as in the public code."""
         arrays, header = agent_file.load(self.agent) if self.agent else ({}, {})
         reference = header.get("reference", self.reference)
         with torch_seeded(seed, "agent"):
@@ -200,10 +215,7 @@ class PFedRLLA(Algorithm):
         if self.agent:
             agent.load(part(arrays, "agent."))
             encoder.load(part(arrays, "encoder."))
-        heads = head_of(shapes_of(initial.tensors, stacked=True), self.cut)
-        return Allocation(
-            everyone, participants, initial, heads, agent, encoder, scaled=not reference
-        )
+        return agent, encoder, reference
 
     def _learn(self, desk: Allocation, round: Round) -> None:
         """Agent and encoder are trained now and then; the encoder always while nothing is known."""
