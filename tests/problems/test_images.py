@@ -240,6 +240,18 @@ def test_clients_with_few_pictures_or_classes_learn():
     assert learner.judge(fleet, rows, "test", 1)[0].shape == (2, 1)
 
 
+@pytest.mark.parametrize(("kind", "remarks"), [(cnn, 1), (mlp, 0)])
+def test_networks_that_convolve_are_trained_one_by_one_and_it_is_said(kind, remarks):
+    problem = image_problem("bright", "bright", few, network=kind).dealt(2, 1, "iid", "equal")
+    settings = SupervisedSettings(**problem.defaults, compile="no")
+    fleet, ones = Fleet.of(problem.model(), 2), np.ones((2, 1))
+    learner = Supervised(problem, settings, (0, 1), ones, 1, fleet, Setup(problem.model()))
+    said = [remark for remark in learner.remarks if "convolves; clients are trained" in remark]
+    assert len(said) == remarks
+    crews = list(learner._crews(np.arange(2), np.array([3, 3])))
+    assert len(crews) == 1 + remarks
+
+
 def test_every_problem_is_registered_twice():
     known = problems()
     for name in NAMES:

@@ -59,6 +59,8 @@ class Supervised:
                 f"the network cannot be run for all clients at once ({obstacle}); clients are "
                 "trained one by one, which is slower"
             )
+        elif not self._stacked.mapped:
+            self._remarks.append("the network convolves; clients are trained one by one")
         if setup.pooled:
             self._remarks.append(
                 "not federated: the data of all clients are pooled; their bytes are not counted"
