@@ -148,10 +148,10 @@ class Agent:
             tracked = self._pupil.tracked(ACTOR)
             self._pupil.descend(self._gradient.actor_loss(tracked, batch["before"]), ACTOR)
 
-    def state(self, memory: bool = True) -> Values:
-        """Its networks and, unless a file for others is wanted, all that it remembers."""
+    def state(self) -> Values:
+        """Its networks, and all that it remembers."""
         own = {f"networks.{name}": value for name, value in self._pupil.state().items()}
-        seen = self._replay.state() if memory else {}
+        seen = self._replay.state()
         return {**own, **{f"memory.{name}": value for name, value in seen.items()}}
 
     def load(self, state: Values) -> None:

@@ -10,10 +10,13 @@ import hashlib
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+from comity.algorithms.agent import Agent, Kind
+from comity.algorithms.encoder import WIDTH, Encoder
 from comity.errors import UserError
-from comity.files import Values, load_values, save_values
+from comity.files import Values, load_values, part, save_values
+from comity.streams import torch_seeded
 
 KIND = "pfedrlla agent"
 _MAKE = "Make one with: comity pretrain pfedrlla PROBLEM --out agent.safetensors"
@@ -54,3 +57,46 @@ def load(text: str) -> tuple[Values, dict[str, Any]]:
 def save(path: Path, arrays: Values, header: Mapping[str, Any]) -> None:
     """Write an agent for other runs."""
     save_values(path, arrays, {**header, "kind": KIND})
+
+
+class Kinds(NamedTuple):
+    """What agent and encoder are like."""
+
+    network: Kind
+    reference: bool
+    """As in the public code: tanh before the softmax, tokens without singular values."""
+
+
+class Staff(NamedTuple):
+    """An agent, its encoder, and whether this wants tokens with their singular values."""
+
+    agent: Agent
+    encoder: Encoder
+    scaled: bool
+
+
+def kinds(text: str, new: Kinds) -> Kinds:
+    """Those of a named file; if none is named, what new ones are to be like."""
+    header = load(text)[1] if text else new._asdict()
+    return Kinds(header["network"], header["reference"])
+
+
+def staff(text: str, new: Kinds, participants: int, memory: int, seed: int) -> Staff:
+    """Agent and encoder of a named file, or new ones; `KeyError`, `ValueError`: they do not fit."""
+    found = kinds(text, new)
+    with torch_seeded(seed, "agent"):
+        encoder = Encoder()
+        agent = Agent(
+            participants + 1, WIDTH, kind=found.network, squashed=found.reference, memory=memory
+        )
+    if text:
+        arrays, _ = load(text)
+        agent.load(part(arrays, "agent."))
+        encoder.load(part(arrays, "encoder."))
+    return Staff(agent, encoder, scaled=not found.reference)
+
+
+def networks(state: Values) -> Values:
+    """Of a server's state what a file holds: networks, but nothing that the agent remembers."""
+    names = ("agent.networks.", "encoder.")
+    return {name: array for name, array in state.items() if name.startswith(names)}

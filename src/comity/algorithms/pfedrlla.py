@@ -14,10 +14,10 @@ from pydantic import AfterValidator, PrivateAttr
 from torch import Tensor, nn
 
 from comity.algorithms import agent_file
-from comity.algorithms.agent import Agent, Kind
+from comity.algorithms.agent import Kind
 from comity.algorithms.algorithm import Algorithm, Round, Survey, algorithm
 from comity.algorithms.allocation import Allocation, likeness, reward
-from comity.algorithms.encoder import WIDTH, Encoder
+from comity.algorithms.encoder import WIDTH
 from comity.algorithms.watched import (
     MODEL,
     UNKNOWN,
@@ -35,7 +35,7 @@ from comity.mixing import Mixing
 from comity.problems import DataProblem, Problem
 from comity.settings import setting
 from comity.solvers import Vector
-from comity.streams import stream, torch_seeded
+from comity.streams import stream
 
 Rule = Literal["weighted", "agent", "local"]
 _MOST = 100  # clients of whom a history keeps who took how much of whom
@@ -194,28 +194,11 @@ class PFedRLLA(Algorithm):
     ) -> Allocation:
         """An empty desk; its agent is that of the file, or knows nothing."""
         heads = head_of(shapes_of(initial.tensors, stacked=True), self.cut)
-        agent, encoder, reference = self._staff(participants, seed)
-        return Allocation(
-            everyone, participants, initial, heads, agent, encoder, scaled=not reference
-        )
+        return Allocation(everyone, participants, initial, heads, *self._staff(participants, seed))
 
-    def _staff(self, participants: int, seed: int = 0) -> tuple[Agent, Encoder, bool]:
-        """Agent and encoder, of the file or new, and whether they are as in the public code."""
-        arrays, header = agent_file.load(self.agent) if self.agent else ({}, {})
-        reference = header.get("reference", self.reference)
-        with torch_seeded(seed, "agent"):
-            encoder = Encoder()
-            agent = Agent(
-                participants + 1,
-                WIDTH,
-                kind=header.get("network", self.network),
-                squashed=reference,
-                memory=self.memory,
-            )
-        if self.agent:
-            agent.load(part(arrays, "agent."))
-            encoder.load(part(arrays, "encoder."))
-        return agent, encoder, reference
+    def _staff(self, participants: int, seed: int = 0) -> agent_file.Staff:
+        new = agent_file.Kinds(self.network, self.reference)
+        return agent_file.staff(self.agent, new, participants, self.memory, seed)
 
     def _learn(self, desk: Allocation, round: Round) -> None:
         """Agent and encoder are trained now and then; the encoder always while nothing is known."""
@@ -240,16 +223,11 @@ class PFedRLLA(Algorithm):
         return not self.agent and round.number <= self.warmup
 
     def trained(self, state: Values) -> tuple[Values, dict[str, Any]]:
-        """What other runs may take of a server's state: networks without memory, and what they fit.
-
-        An agent that came from a file and learned on is of the kind that the file says.
-        """
-        names = ("agent.networks.", "encoder.")
-        header = agent_file.load(self.agent)[1] if self.agent else {}
-        return {name: array for name, array in state.items() if name.startswith(names)}, {
+        """What other runs may take of a server's `state`, and what it fits."""
+        kinds = agent_file.kinds(self.agent, agent_file.Kinds(self.network, self.reference))
+        return agent_file.networks(state), {
             "participants": state["desk.participants"].item(),
-            "network": header.get("network", self.network),
-            "reference": header.get("reference", self.reference),
+            **kinds._asdict(),
         }
 
     def account(self) -> dict[str, Any]:
