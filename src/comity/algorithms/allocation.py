@@ -105,10 +105,16 @@ class Allocation:
         matrix[np.diag_indices_from(matrix)] += weights[:, -1]
         return matrix
 
-    def offered(self, client: int) -> tuple[NDArray[np.float32], Vector]:
-        """What the agent saw of a client, and the weights that it was offered."""
+    def rewarded(
+        self, client: int, score: float, before: float, target: float, betas: Sequence[float]
+    ) -> tuple[float, float, float]:
+        """The terms of the reward for what a client was offered; the agent remembers their sum."""
         place = self.everyone.index(client)
-        return self._states[place], self._offered[place]
+        state, weights = self._states[place], self._offered[place]
+        alike = likeness(state.reshape(-1, WIDTH).astype(np.float64))
+        terms = reward(score, before, weights, alike, target)
+        self.agent.remember(state, weights, float(np.dot(betas, terms)))
+        return terms
 
     # -- persistence -----------------------------------------------------------------------
 

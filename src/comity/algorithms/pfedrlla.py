@@ -16,8 +16,7 @@ from torch import Tensor, nn
 from comity.algorithms import agent_file
 from comity.algorithms.agent import Kind
 from comity.algorithms.algorithm import Algorithm, Round, Survey, algorithm
-from comity.algorithms.allocation import Allocation, likeness, reward
-from comity.algorithms.encoder import WIDTH
+from comity.algorithms.allocation import Allocation
 from comity.algorithms.watched import (
     MODEL,
     UNKNOWN,
@@ -161,16 +160,13 @@ class PFedRLLA(Algorithm):
     def brief(self, survey: Survey) -> dict[str, Vector]:
         """Reward what clients were offered; tell them whether the agent has learned since."""
         self._rewards = []
+        betas = (self.score_reward, self.gain_reward, self.likeness_reward)
         told = zip(survey.present, survey.values["before"], survey.values["after"], strict=True)
         for client, before, after in told:
-            if self._desk is None or not self._asks or before == UNKNOWN:
-                continue  # nothing was offered yet, or to a client that has not trained
-            state, weights = self._desk.offered(client)
-            alike = likeness(state.reshape(-1, WIDTH).astype(np.float64))
-            terms = reward(float(after), float(before), weights, alike, self.target)
-            betas = (self.score_reward, self.gain_reward, self.likeness_reward)
-            self._desk.agent.remember(state, weights, float(np.dot(betas, terms)))
-            self._rewards.append(terms)
+            # nothing was offered yet, or to a client that has not trained
+            if self._desk is not None and self._asks and before != UNKNOWN:
+                terms = self._desk.rewarded(client, float(after), float(before), self.target, betas)
+                self._rewards.append(terms)
         return {"updated": np.array(float(self._updated))}
 
     def mix(self, round: Round) -> Mapping[str, Mixing]:
