@@ -48,8 +48,9 @@ from comity.algorithms.confree import direction
 from comity.configuration import Configuration, configure
 from comity.engines.embedded import Embedded
 from comity.exchange import Rows, Vectors
-from comity.federation import Federation, Loop
+from comity.federation import Federation
 from comity.fleet import Fleet
+from comity.loop import Loop
 from comity.problems import DataProblem
 from comity.problems.networks import cnn
 from comity.site import Site

@@ -34,8 +34,9 @@ from benchmarks.flower_referee import BATCH, INPUTS, LEARNING_RATE, ROWS
 from benchmarks.tabular_referees import data_loader_loop, flower, plain_loop
 from comity.configuration import configure
 from comity.engines.embedded import Embedded
-from comity.federation import Federation, Loop
+from comity.federation import Federation
 from comity.local import Batch
+from comity.loop import Loop
 from comity.problems import DataProblem, Objective, Samples, register
 from comity.site import Site
 from comity.threads import limited

@@ -9,8 +9,9 @@ import sys
 import pytest
 
 from comity.engines.embedded import Embedded
-from comity.federation import Federation, Loop
+from comity.federation import Federation
 from comity.learners.supervised import Supervised
+from comity.loop import Loop
 from tests.tiny import tiny
 
 PEAKS = """

@@ -12,10 +12,11 @@ from comity.configuration import configure
 from comity.engines.embedded import Embedded
 from comity.errors import UserError
 from comity.execution import execute
-from comity.federation import Federation, Loop
+from comity.federation import Federation
 from comity.fleet import Fleet
 from comity.fronts import reach
 from comity.learners import Supervised
+from comity.loop import Loop
 from comity.runs import Run
 from tests.tiny import tiny
 

@@ -19,8 +19,9 @@ from comity.configuration import configure, read_toml
 from comity.engines.embedded import Embedded
 from comity.errors import UserError
 from comity.execution import execute
-from comity.federation import Federation, Loop
+from comity.federation import Federation
 from comity.fleet import Fleet
+from comity.loop import Loop
 from comity.runs import Run
 from tests.laws.conftest import data_of
 from tests.tiny import tiny

@@ -19,12 +19,13 @@ from comity.algorithms import Algorithm, Survey, make
 from comity.algorithms import find as find_algorithm
 from comity.configuration import Configuration, configure
 from comity.engines.embedded import Embedded
-from comity.federation import Federation, Loop
+from comity.federation import Federation
 from comity.fleet import Fleet, Tree
 from comity.learners import Task
 from comity.learners.supervised import Supervised
 from comity.learners.supervised_settings import SupervisedSettings
 from comity.local import Batch, Phase, Setup, View
+from comity.loop import Loop
 from comity.problems import DataProblem, EnvironmentProblem, Objective, Samples, find, register
 from comity.problems.fairness import Network
 from comity.problems.parity import Losses, Scores, commonest

@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 from comity.configuration import Configuration, configure
 from comity.engines.embedded import Embedded
 from comity.errors import UserError
-from comity.federation import Federation, Loop, Record
+from comity.federation import Federation, Record
 from comity.fronts import front, measures, reach
+from comity.loop import Loop
 from comity.problems import DataProblem, EnvironmentProblem, Problem, register
 from comity.problems.partition import fingerprint
 from comity.runs import CONFIG, Run, Spans

@@ -9,9 +9,10 @@ from comity.algorithms import Round, find, make
 from comity.algorithms.agnostic_fair_pooled import covariation
 from comity.engines.embedded import Embedded
 from comity.errors import UserError
-from comity.federation import Federation, Loop
+from comity.federation import Federation
 from comity.learners import Task
 from comity.local import View
+from comity.loop import Loop
 from comity.problems.samples import batch_of
 from tests.tiny import ANSWERS, PEOPLE, draw_batches, fleet_of, tiny
 from tests.vectors import fleet

@@ -6,8 +6,9 @@ import torch
 from comity.algorithms import make
 from comity.algorithms.fedala import adapted
 from comity.engines.embedded import Embedded
-from comity.federation import Federation, Loop
+from comity.federation import Federation
 from comity.fleet import Fleet
+from comity.loop import Loop
 from comity.site import Order, Site
 from tests.tiny import (
     ANSWERS,

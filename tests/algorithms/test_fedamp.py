@@ -7,8 +7,9 @@ import torch
 from comity.algorithms import make
 from comity.algorithms.fedamp import attention
 from comity.engines.embedded import Embedded
-from comity.federation import Federation, Loop
+from comity.federation import Federation
 from comity.fleet import Fleet
+from comity.loop import Loop
 from tests.tiny import (
     ANSWERS,
     Number,

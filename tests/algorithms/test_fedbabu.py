@@ -5,7 +5,8 @@ import torch
 
 from comity.algorithms import make
 from comity.engines.embedded import Embedded
-from comity.federation import Federation, Loop
+from comity.federation import Federation
+from comity.loop import Loop
 from tests.tiny import (
     ANSWERS,
     assert_holds,

@@ -9,7 +9,8 @@ from comity.algorithms import make
 from comity.algorithms.fedcp import Gated, context
 from comity.algorithms.parts import mmd
 from comity.engines.embedded import Embedded
-from comity.federation import Federation, Loop
+from comity.federation import Federation
+from comity.loop import Loop
 from comity.streams import stream
 from tests.tiny import (
     ANSWERS,

@@ -7,8 +7,9 @@ import torch
 from comity.algorithms import Round, make
 from comity.algorithms.fedfomo import weighed
 from comity.engines.embedded import Embedded
-from comity.federation import Federation, Loop
+from comity.federation import Federation
 from comity.fleet import Fleet
+from comity.loop import Loop
 from comity.mixing import Pick
 from comity.problems.samples import batch_of
 from comity.site import Site

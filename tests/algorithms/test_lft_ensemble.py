@@ -10,9 +10,10 @@ from comity.algorithms import Algorithm, find, make
 from comity.algorithms.lft_ensemble import Ensemble
 from comity.engines.embedded import Embedded
 from comity.execution import execute
-from comity.federation import Federation, Loop
+from comity.federation import Federation
 from comity.fleet import Fleet
 from comity.learners import Supervised
+from comity.loop import Loop
 from comity.problems.samples import batch_of
 from comity.runs import Run
 from comity.streams import torch_seeded

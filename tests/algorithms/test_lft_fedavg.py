@@ -5,7 +5,8 @@ import pytest
 
 from comity.algorithms import Round, find, make
 from comity.engines.embedded import Embedded
-from comity.federation import Federation, Loop
+from comity.federation import Federation
+from comity.loop import Loop
 from comity.problems.samples import batch_of
 from tests.tiny import tiny
 from tests.vectors import fleet

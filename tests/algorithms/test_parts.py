@@ -16,7 +16,8 @@ from comity.configuration import configure
 from comity.engines.embedded import Embedded
 from comity.errors import UserError
 from comity.execution import execute
-from comity.federation import Federation, Loop
+from comity.federation import Federation
+from comity.loop import Loop
 from comity.problems import register
 from comity.problems.partition import Share
 from comity.runs import Run

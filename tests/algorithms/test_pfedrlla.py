@@ -16,8 +16,9 @@ from comity.algorithms.watched import Watched, head_of
 from comity.configuration import configure
 from comity.engines.embedded import Embedded
 from comity.errors import UserError
-from comity.federation import Federation, Loop
+from comity.federation import Federation
 from comity.fleet import Fleet
+from comity.loop import Loop
 from comity.mixing import Mixing
 from comity.mixing import mixed as carried_out
 from comity.problems.networks import cnn, mlp

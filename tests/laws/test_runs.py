@@ -15,9 +15,10 @@ from comity.algorithms import Algorithm, find
 from comity.engines.embedded import Embedded
 from comity.errors import UserError
 from comity.execution import execute, resume
-from comity.federation import Federation, Loop
+from comity.federation import Federation
 from comity.fleet import Fleet
 from comity.learners import LEARNERS, Supervised
+from comity.loop import Loop
 from comity.problems import EnvironmentProblem
 from comity.problems import find as find_problem
 from comity.runs import Run

@@ -11,8 +11,9 @@ import comity
 from comity.algorithms import algorithms
 from comity.engines.embedded import Embedded
 from comity.errors import UserError
-from comity.federation import Federation, Loop
+from comity.federation import Federation
 from comity.fleet import Fleet
+from comity.loop import Loop
 from comity.searches import Search, configure_search, generators
 from comity.searches.configuration import sorted_out
 from comity.searches.execution import execute_search, resume_search, search

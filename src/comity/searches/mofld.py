@@ -18,10 +18,11 @@ from numpy.typing import NDArray
 from comity.configuration import Configuration
 from comity.engines.embedded import Embedded
 from comity.errors import UserError
-from comity.federation import Federation, Loop, Record
+from comity.federation import Federation, Record
 from comity.files import Values, part
 from comity.fleet import Fleet
 from comity.fronts import front, hypervolume
+from comity.loop import Loop
 from comity.runs import CHECKPOINT
 from comity.searches.archive import Archive, Origin
 from comity.searches.candidates import Found
