@@ -135,3 +135,27 @@ def test_learning_shows_returns_where_the_optimum_is_unknown(
 
 def test_no_runs_no_learning_curves() -> None:
     assert learning(table(row("a", hypervolume=1.0)), {}) is None
+
+
+def test_files_in_settings_are_named_without_their_directories() -> None:
+    """As long as that tells them apart; and names of several lines have room for them."""
+    entries = ["fedavg", "p[agent=/a/long/way/to/an/agent.safetensors,steps=1,every=2]"]
+    axes = bars(table(*(row(name, mean_scalarised=1.0) for name in entries))).axes[0]
+    labels = [label.get_text() for label in axes.get_yticklabels()]
+    assert labels[1].split() == ["p", "[agent=agent.safetensors,", "steps=1,", "every=2]"]
+    low = bars(table(*(row(f"a{n}", mean_scalarised=1.0) for n in range(9))))
+    high = bars(table(*(row(f"{entries[1]}{n}", mean_scalarised=1.0) for n in range(9))))
+    assert high.get_figheight() > 2 * low.get_figheight()
+    alike = ["p[agent=/x/a]", "p[agent=/y/a]"]
+    axes = bars(table(*(row(name, mean_scalarised=1.0) for name in alike))).axes[0]
+    assert [label.get_text() for label in axes.get_yticklabels()] == alike
+
+
+def test_a_long_legend_takes_nothing_from_the_panels(made, tmp_path: Path) -> None:
+    """Which matplotlib would say in a warning, an error in tests."""
+    run = made([[1.0, -2.0]], [entry(1, [[1.0, -2.0]]), entry(2, [[1.0, -2.0]])])
+    names = [f"a rather long name of an algorithm, number {n}" for n in range(24)]
+    comparison = table(*(row(name, mean_scalarised=1.0) for name in names))
+    figure = learning(comparison, {f"{name}|dirichlet": [run] for name in names})
+    assert figure is not None
+    figure.savefig(tmp_path / "learning.png")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
@@ -105,11 +106,15 @@ def with_pooled(comparison: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def shown_names(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """What readers see of a comparison's algorithms: one that pools data is no federation."""
-    return {
-        row["algorithm"]: row["algorithm"] + " (centralised)" * row.get("centralised", False)
-        for row in rows
-    }
+    """What readers see of a comparison's algorithms: one that pools data is no federation.
+
+    Of files in settings they see the names without the directories, if these tell them apart.
+    """
+    names = {row["algorithm"]: re.sub(r"=[^,\]]*/", "=", row["algorithm"]) for row in rows}
+    if len(set(names.values())) < len(names):
+        names = {name: name for name in names}
+    pooled = {row["algorithm"]: row.get("centralised", False) for row in rows}
+    return {name: shown + " (centralised)" * pooled[name] for name, shown in names.items()}
 
 
 def arranged(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:

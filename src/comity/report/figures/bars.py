@@ -42,7 +42,9 @@ def bars(comparison: Mapping[str, Any]) -> Figure:
     kinds = list(dict.fromkeys(row["preferences"] for row in rows))
     columns = min(_COLUMNS, len(measures))
     lines = -(-len(measures) // columns)
-    each = max(1.3, len(algorithms) * (0.095 * len(kinds) + 0.09) + 0.55)
+    names = [folded(name) for name in shown_names(rows).values()]
+    tall = max(0.095 * len(kinds) + 0.09, 0.125 * max(name.count("\n") + 1 for name in names))
+    each = max(1.3, len(algorithms) * tall + 0.55)
     figure = canvas(7.2, lines * each + 0.3)
     grid = figure.subplots(lines, columns, squeeze=False)
     for place, axes in enumerate(grid.flat):

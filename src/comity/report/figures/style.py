@@ -92,6 +92,9 @@ def legend_above(figure: Figure, axes: Axes) -> None:
     """One legend for all panels, in as many columns as there is room for."""
     handles, labels = axes.get_legend_handles_labels()
     columns = legend_columns(figure, labels)
+    # what more than two lines take must not be taken from the panels
+    more = -(-len(labels) // columns) - 2
+    figure.set_figheight(figure.get_figheight() + 0.15 * max(0, more))
     figure.legend(handles, labels, loc="outside upper center", ncols=columns)
 
 
