@@ -14,10 +14,10 @@ import argparse
 
 import numpy as np
 
-from comity.fronts import front, hypervolume
+from comity.core.pareto import front, hypervolume
+from comity.core.rng import stream
 from comity.problems import find
 from comity.searches import Found, Generator, generators
-from comity.streams import stream
 
 Array = np.ndarray
 _GAMMA = 0.98

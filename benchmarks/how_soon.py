@@ -21,9 +21,9 @@ from rich.table import Table
 from rich.text import Text
 
 import comity
-from comity.comparison import Comparison
-from comity.report.curves import curves
-from comity.runs import Run
+from comity.report.series.curves import curves
+from comity.runs.compare import Comparison
+from comity.runs.directory import Run
 
 REGRETS = (2.31, 1.0, 0.5, 0.35)
 STEPS = (2000, 4000, 6000, 8000, 10_000, 14_000)

@@ -44,17 +44,17 @@ from torch import Tensor
 from torch.func import functional_call, grad, vmap
 
 from benchmarks.tabular_referees import flower
-from comity.algorithms.confree import direction
+from comity.algorithms.wrappers.confree import direction
 from comity.configuration import Configuration, configure
-from comity.engines.embedded import Embedded
-from comity.exchange import Rows, Vectors
-from comity.federation import Federation
-from comity.fleet import Fleet
-from comity.loop import Loop
+from comity.core.fleet import Fleet
+from comity.core.threads import limited
+from comity.federation.clients import Site
+from comity.federation.engines.embedded import Embedded
+from comity.federation.loop import Loop
+from comity.federation.messages import Rows, Vectors
+from comity.federation.server import Federation
 from comity.problems import DataProblem
 from comity.problems.networks import cnn
-from comity.site import Site
-from comity.threads import limited
 
 
 def plain_round(configuration: Configuration) -> Callable[[], float]:

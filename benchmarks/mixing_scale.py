@@ -32,8 +32,8 @@ import torch
 
 from comity.algorithms import Round
 from comity.algorithms.fedpref import FedPref
-from comity.fleet import Fleet, Matrix
-from comity.mixing import spectral_bipartition
+from comity.core.fleet import Fleet, Matrix
+from comity.core.mixing import spectral_bipartition
 
 THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 SHAPES = {

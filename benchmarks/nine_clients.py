@@ -17,11 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 import comity
+from comity.core.rng import stream
+from comity.datasets.partition import Share, shares
 from comity.problems import DataProblem, Samples, find
-from comity.problems.partition import Share, shares
-from comity.problems.samples import Deal
-from comity.report.agent import deeds
-from comity.streams import stream
+from comity.problems.data import Deal
+from comity.report.series.agent import deeds
 
 GROUPS = ((0, 1, 2, 3), (3, 4, 5, 6), (7, 8, 9))
 CLIENTS = 9

@@ -28,15 +28,15 @@ from torch import Tensor, nn
 import comity
 from comity.algorithms.praffl import PraFFL, Spanning
 from comity.configuration import Configuration, configure
-from comity.fleet import Fleet
+from comity.core.fleet import Fleet
+from comity.core.phases import Setup
+from comity.core.rng import stream
+from comity.core.threads import limited
+from comity.federation.clients import initial_fleet
 from comity.learners import LEARNERS, Task
-from comity.learners.holdings import Holdings
 from comity.learners.scalarisation import direction_of, smooth_tchebycheff
-from comity.local import Setup
+from comity.learners.supervised.client_data import Holdings
 from comity.problems import DataProblem
-from comity.site import initial_fleet
-from comity.streams import stream
-from comity.threads import limited
 
 ROUND = 1
 

@@ -33,13 +33,13 @@ from benchmarks import flower_referee
 from benchmarks.flower_referee import BATCH, INPUTS, LEARNING_RATE, ROWS
 from benchmarks.tabular_referees import data_loader_loop, flower, plain_loop
 from comity.configuration import configure
-from comity.engines.embedded import Embedded
-from comity.federation import Federation
-from comity.local import Batch
-from comity.loop import Loop
+from comity.core.phases import Batch
+from comity.core.threads import limited
+from comity.federation.clients import Site
+from comity.federation.engines.embedded import Embedded
+from comity.federation.loop import Loop
+from comity.federation.server import Federation
 from comity.problems import DataProblem, Objective, Samples, register
-from comity.site import Site
-from comity.threads import limited
 
 
 def problem(clients: int) -> DataProblem:

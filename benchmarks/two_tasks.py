@@ -28,7 +28,7 @@ from rich.console import Console
 from rich.table import Table
 
 import comity
-from comity.fronts import hypervolume
+from comity.core.pareto import hypervolume
 from comity.problems.multitask import SAMPLES, mnist, multi_task
 from comity.report.figures.style import GREY, MARKERS, PALETTE, canvas, save, styled
 

@@ -4,9 +4,9 @@ import tomllib
 
 import pytest
 
-from comity.comparison import entry_values, split_entries
 from comity.configuration import configure, parse_setting
 from comity.errors import UserError
+from comity.runs.compare import entry_values, split_entries
 
 
 def test_defaults_are_the_papers_for_that_problem():

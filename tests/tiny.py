@@ -18,20 +18,20 @@ from torch.func import functional_call
 from comity.algorithms import Algorithm, Survey, make
 from comity.algorithms import find as find_algorithm
 from comity.configuration import Configuration, configure
-from comity.engines.embedded import Embedded
-from comity.federation import Federation
-from comity.fleet import Fleet, Tree
+from comity.core.fleet import Fleet, Tree
+from comity.core.phases import Batch, Phase, Setup, View
+from comity.core.rng import stream, torch_seeded
+from comity.federation.clients import Site
+from comity.federation.engines.embedded import Embedded
+from comity.federation.loop import Loop
+from comity.federation.server import Federation
 from comity.learners import Task
-from comity.learners.supervised import Supervised
-from comity.learners.supervised_settings import SupervisedSettings
-from comity.local import Batch, Phase, Setup, View
-from comity.loop import Loop
+from comity.learners.supervised.learner import Supervised
+from comity.learners.supervised.settings import SupervisedSettings
 from comity.problems import DataProblem, EnvironmentProblem, Objective, Samples, find, register
+from comity.problems.data import batch_of
 from comity.problems.fairness import Network
 from comity.problems.parity import Losses, Scores, commonest
-from comity.problems.samples import batch_of
-from comity.site import Site
-from comity.streams import stream, torch_seeded
 
 TINY = register(
     replace(

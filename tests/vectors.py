@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from comity.algorithms import Round
-from comity.fleet import Fleet
+from comity.core.fleet import Fleet
 
 
 def fleet(*layers: Any) -> Fleet:

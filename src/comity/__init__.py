@@ -12,51 +12,51 @@ from comity.version import __version__
 
 if TYPE_CHECKING:
     from comity.algorithms import Algorithm, Round, algorithm
-    from comity.algorithms.confree import ConFREE
-    from comity.comparison import Comparison, compare
+    from comity.algorithms.wrappers.confree import ConFREE
+    from comity.core.fleet import Fleet
+    from comity.core.mixing import Mixing
     from comity.errors import UserError
-    from comity.execution import resume, run
-    from comity.fleet import Fleet
-    from comity.mixing import Mixing
     from comity.opening import open
     from comity.pretraining import pretrain
     from comity.problems import DataProblem, EnvironmentProblem, Objective, Problem, Samples
-    from comity.problems.described import table_problem
-    from comity.runs import Run
+    from comity.problems.own_table import table_problem
+    from comity.runs.compare import Comparison, compare
+    from comity.runs.directory import Run
+    from comity.runs.execute import resume, run
+    from comity.runs.export import export, load_exported, predict
     from comity.searches import Generator, Search, generator
     from comity.searches.comparison import compare_searches
     from comity.searches.execution import search
-    from comity.serving import export, load_exported, predict
 
 _HOMES = {
     "Algorithm": "comity.algorithms",
-    "Comparison": "comity.comparison",
-    "ConFREE": "comity.algorithms.confree",
+    "Comparison": "comity.runs.compare",
+    "ConFREE": "comity.algorithms.wrappers.confree",
     "DataProblem": "comity.problems",
     "EnvironmentProblem": "comity.problems",
-    "Fleet": "comity.fleet",
+    "Fleet": "comity.core.fleet",
     "Generator": "comity.searches",
-    "Mixing": "comity.mixing",
+    "Mixing": "comity.core.mixing",
     "Objective": "comity.problems",
     "Problem": "comity.problems",
     "Round": "comity.algorithms",
-    "Run": "comity.runs",
+    "Run": "comity.runs.directory",
     "Samples": "comity.problems",
     "Search": "comity.searches",
     "UserError": "comity.errors",
     "algorithm": "comity.algorithms",
-    "compare": "comity.comparison",
+    "compare": "comity.runs.compare",
     "compare_searches": "comity.searches.comparison",
-    "export": "comity.serving",
+    "export": "comity.runs.export",
     "generator": "comity.searches",
-    "load_exported": "comity.serving",
+    "load_exported": "comity.runs.export",
     "open": "comity.opening",
-    "predict": "comity.serving",
+    "predict": "comity.runs.export",
     "pretrain": "comity.pretraining",
-    "resume": "comity.execution",
-    "run": "comity.execution",
+    "resume": "comity.runs.execute",
+    "run": "comity.runs.execute",
     "search": "comity.searches.execution",
-    "table_problem": "comity.problems.described",
+    "table_problem": "comity.problems.own_table",
 }
 
 

@@ -19,13 +19,13 @@ from torch import nn
 
 from comity import algorithms, problems
 from comity.algorithms import Algorithm
-from comity.algorithms.confree import ConFREE
+from comity.algorithms.wrappers.confree import ConFREE
+from comity.core.preferences import preferences
 from comity.errors import UserError, unknown
 from comity.learners import LEARNERS
-from comity.preferences import preferences
 from comity.problems import DataProblem, EnvironmentProblem, Problem
-from comity.problems.described import completed
-from comity.problems.problem import EVEN
+from comity.problems.base import EVEN
+from comity.problems.own_table import completed
 from comity.settings import Settings, build, setting
 
 FineTune = Annotated[str, StringConstraints(pattern=r"^(none|replace-last|extra:[1-9]\d*)$")]

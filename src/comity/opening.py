@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from comity.comparison import PLAN, Comparison, open_comparison
-from comity.runs import Run
+from comity.runs.compare import PLAN, Comparison, open_comparison
+from comity.runs.directory import Run
 from comity.searches.comparison import PLAN as SEARCHES
 from comity.searches.comparison import SearchComparison, open_searches
 from comity.searches.directory import Search

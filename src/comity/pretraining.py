@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from comity.algorithms import agent_file
-from comity.algorithms.pfedrlla import PFedRLLA
+from comity.algorithms.pfedrlla import agent_file
+from comity.algorithms.pfedrlla.algorithm import PFedRLLA
 from comity.configuration import Configuration, configure
+from comity.core.storage import part
 from comity.errors import UserError
-from comity.execution import OnRound, check_workers, execute, free_path
-from comity.files import part
 from comity.problems import Problem, register
-from comity.runs import Run
+from comity.runs.directory import Run
+from comity.runs.execute import OnRound, check_workers, execute, free_path
 
 ALGORITHM = "pfedrlla"
 USUAL = {"body": "local", "warmup": 10, "every": 1, "agent_steps": 20}

@@ -7,13 +7,13 @@ import torch.nn.functional as F
 
 from comity.algorithms import Round, find, make
 from comity.algorithms.agnostic_fair_pooled import covariation
-from comity.engines.embedded import Embedded
+from comity.core.phases import View
 from comity.errors import UserError
-from comity.federation import Federation
+from comity.federation.engines.embedded import Embedded
+from comity.federation.loop import Loop
+from comity.federation.server import Federation
 from comity.learners import Task
-from comity.local import View
-from comity.loop import Loop
-from comity.problems.samples import batch_of
+from comity.problems.data import batch_of
 from tests.tiny import ANSWERS, PEOPLE, draw_batches, fleet_of, tiny
 from tests.vectors import fleet
 

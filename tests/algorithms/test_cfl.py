@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from comity.algorithms import make
-from comity.clusters import Clusters
-from comity.mixing import cosine, linkage_bipartition
+from comity.core.clusters import Clusters
+from comity.core.mixing import cosine, linkage_bipartition
 from tests.vectors import CFL, fleet, round_of
 
 

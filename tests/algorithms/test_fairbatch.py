@@ -14,9 +14,9 @@ from comity.algorithms.fairbatch import (
     sample_weights,
     says_yes,
 )
+from comity.core.phases import View
 from comity.learners import Task
-from comity.local import View
-from comity.problems.samples import batch_of
+from comity.problems.data import batch_of
 from tests.tiny import ANSWERS, PEOPLE, batches_of, fleet_of
 
 COUNTS = torch.tensor([[400.0, 100.0], [200.0, 300.0]])

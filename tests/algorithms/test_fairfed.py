@@ -7,7 +7,7 @@ import pytest
 
 from comity.algorithms import Round, Survey, make
 from comity.algorithms.fairfed import disparity
-from comity.problems.samples import batch_of
+from comity.problems.data import batch_of
 from tests.tiny import ANSWERS, PEOPLE, fleet_of
 from tests.vectors import fleet
 

@@ -5,11 +5,11 @@ import torch
 
 from comity.algorithms import make
 from comity.algorithms.fedala import adapted
-from comity.engines.embedded import Embedded
-from comity.federation import Federation
-from comity.fleet import Fleet
-from comity.loop import Loop
-from comity.site import Order, Site
+from comity.core.fleet import Fleet
+from comity.federation.clients import Order, Site
+from comity.federation.engines.embedded import Embedded
+from comity.federation.loop import Loop
+from comity.federation.server import Federation
 from tests.tiny import (
     ANSWERS,
     Number,

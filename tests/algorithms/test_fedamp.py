@@ -6,10 +6,10 @@ import torch
 
 from comity.algorithms import make
 from comity.algorithms.fedamp import attention
-from comity.engines.embedded import Embedded
-from comity.federation import Federation
-from comity.fleet import Fleet
-from comity.loop import Loop
+from comity.core.fleet import Fleet
+from comity.federation.engines.embedded import Embedded
+from comity.federation.loop import Loop
+from comity.federation.server import Federation
 from tests.tiny import (
     ANSWERS,
     Number,

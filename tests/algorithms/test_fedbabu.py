@@ -4,9 +4,9 @@ import numpy as np
 import torch
 
 from comity.algorithms import make
-from comity.engines.embedded import Embedded
-from comity.federation import Federation
-from comity.loop import Loop
+from comity.federation.engines.embedded import Embedded
+from comity.federation.loop import Loop
+from comity.federation.server import Federation
 from tests.tiny import (
     ANSWERS,
     assert_holds,

@@ -9,8 +9,8 @@ import torch
 
 from comity.algorithms import Survey, make
 from comity.algorithms.fedcmoo import gram_of_mean
+from comity.core.phases import View
 from comity.errors import UserError
-from comity.local import View
 from tests.tiny import TINY
 from tests.vectors import fleet, round_of
 

@@ -8,10 +8,10 @@ from torch import nn
 from comity.algorithms import make
 from comity.algorithms.fedcp import Gated, context
 from comity.algorithms.parts import mmd
-from comity.engines.embedded import Embedded
-from comity.federation import Federation
-from comity.loop import Loop
-from comity.streams import stream
+from comity.core.rng import stream
+from comity.federation.engines.embedded import Embedded
+from comity.federation.loop import Loop
+from comity.federation.server import Federation
 from tests.tiny import (
     ANSWERS,
     assert_holds,

@@ -8,9 +8,9 @@ import torch
 
 from comity.algorithms import Round, Survey, make
 from comity.algorithms.fairbatch import cross_entropy
+from comity.core.phases import Phase
 from comity.learners import Task
-from comity.local import Phase
-from comity.problems.samples import batch_of
+from comity.problems.data import batch_of
 from tests.tiny import ANSWERS, PEOPLE, batches_of, fleet_of
 from tests.vectors import fleet
 

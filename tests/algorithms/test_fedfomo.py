@@ -6,13 +6,13 @@ import torch
 
 from comity.algorithms import Round, make
 from comity.algorithms.fedfomo import weighed
-from comity.engines.embedded import Embedded
-from comity.federation import Federation
-from comity.fleet import Fleet
-from comity.loop import Loop
-from comity.mixing import Pick
-from comity.problems.samples import batch_of
-from comity.site import Site
+from comity.core.fleet import Fleet
+from comity.core.mixing import Pick
+from comity.federation.clients import Site
+from comity.federation.engines.embedded import Embedded
+from comity.federation.loop import Loop
+from comity.federation.server import Federation
+from comity.problems.data import batch_of
 from tests.tiny import (
     ANSWERS,
     assert_holds,

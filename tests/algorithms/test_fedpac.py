@@ -10,12 +10,12 @@ from torch.func import functional_call
 
 from comity.algorithms import Round, Survey, make
 from comity.algorithms.fedpac import Aligned, by_class, combination
-from comity.engines.embedded import Embedded
-from comity.federation import Federation
-from comity.fleet import Fleet
-from comity.local import View
-from comity.loop import Loop
-from comity.problems.samples import batch_of
+from comity.core.fleet import Fleet
+from comity.core.phases import View
+from comity.federation.engines.embedded import Embedded
+from comity.federation.loop import Loop
+from comity.federation.server import Federation
+from comity.problems.data import batch_of
 from tests.tiny import (
     ANSWERS,
     assert_holds,

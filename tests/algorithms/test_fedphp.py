@@ -6,7 +6,7 @@ import torch
 import comity.algorithms.fedphp
 from comity.algorithms import make
 from comity.algorithms.parts import mmd
-from comity.local import View
+from comity.core.phases import View
 from tests.tiny import (
     ANSWERS,
     assert_holds,

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from comity.algorithms import make
-from comity.mixing import spectral_bipartition
+from comity.core.mixing import spectral_bipartition
 from tests.vectors import FEDPREF, FEDPREF_SUBCLUSTER, fleet, round_of
 
 START = fleet([FEDPREF["reference"][:4]], [FEDPREF["reference"][4:]])

@@ -3,7 +3,7 @@ from __future__ import annotations
 import torch
 
 from comity.algorithms import make
-from comity.local import View
+from comity.core.phases import View
 from tests.tiny import TINY
 
 

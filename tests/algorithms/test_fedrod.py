@@ -8,8 +8,8 @@ from torch import nn
 
 from comity.algorithms import make
 from comity.algorithms.fedrod import TwoHeads
-from comity.local import View
-from comity.problems.samples import batch_of
+from comity.core.phases import View
+from comity.problems.data import batch_of
 from tests.tiny import (
     ANSWERS,
     assert_holds,

@@ -8,15 +8,15 @@ from torch import nn
 import comity.report
 from comity.algorithms import Algorithm, find, make
 from comity.algorithms.lft_ensemble import Ensemble
-from comity.engines.embedded import Embedded
-from comity.execution import execute
-from comity.federation import Federation
-from comity.fleet import Fleet
+from comity.core.fleet import Fleet
+from comity.core.rng import torch_seeded
+from comity.federation.engines.embedded import Embedded
+from comity.federation.loop import Loop
+from comity.federation.server import Federation
 from comity.learners import Supervised
-from comity.loop import Loop
-from comity.problems.samples import batch_of
-from comity.runs import Run
-from comity.streams import torch_seeded
+from comity.problems.data import batch_of
+from comity.runs.directory import Run
+from comity.runs.execute import execute
 from tests.tiny import ANSWERS, PEOPLE, tiny
 
 INPUTS = torch.randn(7, 4, generator=torch.Generator().manual_seed(1))

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from comity.algorithms import Round, find, make
-from comity.engines.embedded import Embedded
-from comity.federation import Federation
-from comity.loop import Loop
-from comity.problems.samples import batch_of
+from comity.federation.engines.embedded import Embedded
+from comity.federation.loop import Loop
+from comity.federation.server import Federation
+from comity.problems.data import batch_of
 from tests.tiny import tiny
 from tests.vectors import fleet
 

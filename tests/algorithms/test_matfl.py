@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 
 from comity.algorithms import make
-from comity.mixing import cosine
+from comity.core.mixing import cosine
 from tests.vectors import MATFL, fleet, round_of
 
 SENT = fleet(MATFL["layer1"], MATFL["layer2"])

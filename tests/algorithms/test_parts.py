@@ -13,14 +13,14 @@ import comity.report
 from comity.algorithms import make
 from comity.algorithms.parts import Split, frozen, mmd, named, split, under
 from comity.configuration import configure
-from comity.engines.embedded import Embedded
+from comity.datasets.partition import Share
 from comity.errors import UserError
-from comity.execution import execute
-from comity.federation import Federation
-from comity.loop import Loop
+from comity.federation.engines.embedded import Embedded
+from comity.federation.loop import Loop
+from comity.federation.server import Federation
 from comity.problems import register
-from comity.problems.partition import Share
-from comity.runs import Run
+from comity.runs.directory import Run
+from comity.runs.execute import execute
 from tests.tiny import ANSWERS, tiny
 
 PERSONAL = ["apfl", "ditto", "fedala", "fedamp", "fedfomo"]

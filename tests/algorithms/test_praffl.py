@@ -14,13 +14,13 @@ from torch.func import functional_call
 import comity.report
 from comity.algorithms import Round, make
 from comity.algorithms.praffl import PraFFL, Spanning
+from comity.core.phases import Phase, View
+from comity.core.rng import stream, torch_seeded
 from comity.errors import UserError
-from comity.execution import execute
 from comity.learners import Task
-from comity.local import Phase, View
-from comity.problems.samples import batch_of
-from comity.runs import Run
-from comity.streams import stream, torch_seeded
+from comity.problems.data import batch_of
+from comity.runs.directory import Run
+from comity.runs.execute import execute
 from tests.tiny import ANSWERS, CROWD, PEOPLE, batches_of, fleet_of, tiny
 from tests.vectors import fleet
 

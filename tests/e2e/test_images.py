@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from comity.catalogue import catalogue, catalogue_table
+from comity.cli.listing import catalogue, catalogue_table
 from tests.e2e.test_bad_input import refused
 
 SHORT = ["--clients", 4, "--rounds", 2, "--partition", "pathological:3", "--workers", 1]

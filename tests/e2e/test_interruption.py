@@ -24,8 +24,8 @@ LANDER = [
 def start(comity, *arguments):
     """A run in the background that saves after every round."""
     code = (
-        "import comity.execution, comity.cli;"
-        "comity.execution._CHECKPOINT_SECONDS = 0.0;"
+        "import comity.runs.execute, comity.cli;"
+        "comity.runs.execute._CHECKPOINT_SECONDS = 0.0;"
         "comity.cli.main()"
     )
     return subprocess.Popen(

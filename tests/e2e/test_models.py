@@ -17,7 +17,7 @@ import torch
 import comity as library
 import tests.tiny  # noqa: F401  (which makes its problems known)
 from comity.cli import main
-from comity.problems.datasets import DATASETS, shipped
+from comity.datasets.shipped import DATASETS, shipped
 
 SHORT = ("--clients", "3", "--rounds", "2", "--workers", "1")
 FEW = ("--set", "supervised.local_steps=5")

@@ -12,7 +12,7 @@ import sys
 import time
 
 import comity as library
-from comity.fronts import hypervolume
+from comity.core.pareto import hypervolume
 
 SMALL = [
     *("deep-sea-treasure", "--iterations", "2", "--candidates", "2", "--clients", "2"),

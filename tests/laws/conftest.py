@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-import comity.execution
 import comity.report
+import comity.runs.execute
 from comity.algorithms import algorithms
 
 ALGORITHMS = sorted(algorithms())
@@ -75,4 +75,4 @@ def name(request) -> str:
 def _bare(monkeypatch) -> None:
     """Laws are about bits: no pictures, and a checkpoint after every round."""
     monkeypatch.setattr(comity.report, "write_report", lambda run: None)
-    monkeypatch.setattr(comity.execution, "_CHECKPOINT_SECONDS", 0.0)
+    monkeypatch.setattr(comity.runs.execute, "_CHECKPOINT_SECONDS", 0.0)

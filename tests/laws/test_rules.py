@@ -15,9 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from comity.algorithms import Algorithm, Round, Survey, algorithms, make
-from comity.algorithms.confree import ConFREE
-from comity.fleet import Fleet
-from comity.mixing import Mixing, Pick
+from comity.algorithms.wrappers.confree import ConFREE
+from comity.core.fleet import Fleet
+from comity.core.mixing import Mixing, Pick
 from tests.laws.conftest import ALGORITHMS
 
 OBJECTIVES = 3

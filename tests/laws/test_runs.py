@@ -12,17 +12,17 @@ import pytest
 import torch
 
 from comity.algorithms import Algorithm, find
-from comity.engines.embedded import Embedded
+from comity.core.fleet import Fleet
 from comity.errors import UserError
-from comity.execution import execute, resume
-from comity.federation import Federation
-from comity.fleet import Fleet
+from comity.federation.clients import Message, Site
+from comity.federation.engines.embedded import Embedded
+from comity.federation.loop import Loop
+from comity.federation.server import Federation
 from comity.learners import LEARNERS, Supervised
-from comity.loop import Loop
 from comity.problems import EnvironmentProblem
 from comity.problems import find as find_problem
-from comity.runs import Run
-from comity.site import Message, Site
+from comity.runs.directory import Run
+from comity.runs.execute import execute, resume
 from tests.laws.conftest import EVERYBODY
 from tests.tiny import tiny
 

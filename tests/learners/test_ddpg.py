@@ -14,14 +14,14 @@ from stable_baselines3.common.type_aliases import ReplayBufferSamples
 
 import comity
 from comity.configuration import configure
+from comity.core.fleet import Fleet
+from comity.core.phases import Phase, Setup
+from comity.core.rng import stream, torch_seeded
 from comity.errors import UserError
-from comity.fleet import Fleet
+from comity.federation.clients import initial_fleet
+from comity.learners.base import Task
 from comity.learners.ddpg import DDPG, DDPGSettings
-from comity.learners.learner import Task
-from comity.local import Phase, Setup
 from comity.problems import find, register
-from comity.site import initial_fleet
-from comity.streams import stream, torch_seeded
 from tests.tiny import TROLLEY
 
 CLIENTS, BATCH, UPDATES = 3, 32, 4

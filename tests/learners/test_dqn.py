@@ -11,14 +11,14 @@ from stable_baselines3.common.logger import Logger
 from stable_baselines3.common.type_aliases import ReplayBufferSamples
 
 from comity.configuration import configure
-from comity.fleet import Fleet
+from comity.core.fleet import Fleet
+from comity.core.phases import Phase, Setup
+from comity.core.rng import stream, torch_seeded
+from comity.federation.clients import initial_fleet
+from comity.learners.base import Task
 from comity.learners.dqn import DQN, DQNSettings
-from comity.learners.learner import Task
-from comity.local import Phase, Setup
 from comity.problems import find
 from comity.problems.environments import environments
-from comity.site import initial_fleet
-from comity.streams import stream, torch_seeded
 
 CLIENTS, BATCH, UPDATES = 3, 32, 4
 

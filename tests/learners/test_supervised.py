@@ -10,16 +10,16 @@ import torch.nn.functional as F
 from torch import nn
 
 from comity.configuration import configure
-from comity.fleet import Fleet
+from comity.core.fleet import Fleet
+from comity.core.phases import Phase, Setup, View
+from comity.core.rng import stream, torch_seeded
+from comity.federation.clients import initial_fleet
 from comity.learners import Task, compiling
 from comity.learners.adam import adam_step
 from comity.learners.scalarisation import direction_of, smooth_tchebycheff
-from comity.learners.supervised import Supervised
-from comity.learners.supervised_settings import SupervisedSettings
-from comity.local import Phase, Setup, View
+from comity.learners.supervised.learner import Supervised
+from comity.learners.supervised.settings import SupervisedSettings
 from comity.problems import DataProblem, Objective, Samples, find
-from comity.site import initial_fleet
-from comity.streams import stream, torch_seeded
 from tests.tiny import PEOPLE, tiny
 
 DEAL = (3, 1, "iid", "equal")

@@ -5,12 +5,13 @@ import pytest
 import torch
 from torch.func import vmap
 
+from comity.core.fleet import Fleet, forward
+from comity.core.phases import Phase, Setup
+from comity.datasets.images import Album
 from comity.errors import UserError
-from comity.fleet import Fleet, forward
 from comity.learners import Task
-from comity.learners.supervised import Supervised
-from comity.learners.supervised_settings import SupervisedSettings
-from comity.local import Phase, Setup
+from comity.learners.supervised.learner import Supervised
+from comity.learners.supervised.settings import SupervisedSettings
 from comity.problems import find, pictures, problems
 from comity.problems.images import (
     DOMAINS,
@@ -24,7 +25,6 @@ from comity.problems.images import (
     scores,
 )
 from comity.problems.networks import BodyAndHead, Pixels, cnn, mlp
-from comity.problems.pictures import Album
 
 NAMES = [
     *("mnist", "usps", "fashion-mnist", "cifar10", "cifar10-small", "digits-domains"),

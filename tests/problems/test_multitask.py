@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch.func import vmap
 
+from comity.core.fleet import Fleet, forward
 from comity.errors import UserError
-from comity.fleet import Fleet, forward
 from comity.problems import find, multitask
 from comity.problems.multitask import (
     LeNet,

@@ -7,14 +7,9 @@ import pytest
 import torch
 from torch.func import grad, vmap
 
-from comity.errors import UserError
-from comity.fronts import hypervolume
-from comity.problems import find
-from comity.problems.datasets import shipped
-from comity.problems.parity import Losses, Scores, commonest
-from comity.problems.praffl import QUINTILES, SOURCES, portions
-from comity.problems.samples import Deal
-from comity.problems.synthetic import (
+from comity.core.pareto import hypervolume
+from comity.datasets.shipped import shipped
+from comity.datasets.synthetic import (
     TRAIN,
     draw,
     group_chance,
@@ -22,6 +17,11 @@ from comity.problems.synthetic import (
     reference_hypervolume,
     synthetic,
 )
+from comity.errors import UserError
+from comity.problems import find
+from comity.problems.data import Deal
+from comity.problems.parity import Losses, Scores, commonest
+from comity.problems.praffl import QUINTILES, SOURCES, portions
 
 NAMES = [f"praffl-{data}{end}" for data in SOURCES for end in ("", "-cov2")]
 COLUMN = {"synthetic": "z", "compas": "sex-race", "bank": "age", "adult": "sex"}

@@ -12,9 +12,9 @@ from histories import Entry, entry, iteration
 
 import comity
 from comity.configuration import configure
-from comity.execution import summarise
-from comity.fronts import set_measures
-from comity.runs import Run
+from comity.core.pareto import set_measures
+from comity.runs.directory import Run
+from comity.runs.execute import summarise
 from comity.searches import Search, configure_search
 from comity.searches.directory import CONTROL
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from comity.runs import Run
+from comity.runs.directory import Run
 
 Entry = dict[str, Any]
 

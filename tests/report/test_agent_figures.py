@@ -12,9 +12,9 @@ from pages import Page
 
 import comity
 from comity.report import write_report
-from comity.report.agent import deeds
 from comity.report.figures import agent_rewards, allotted, draw_run, embeddings
-from comity.runs import Run
+from comity.report.series.agent import deeds
+from comity.runs.directory import Run
 
 NAMES = {"allotted", "agent_rewards", "embeddings"}
 KEPT = [[0.9], [0.8], [0.7]]

@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from matplotlib.image import imread
 
 from comity.report.figures import bars, draw_comparison, learning
-from comity.runs import Run
+from comity.runs.directory import Run
 
 
 def row(algorithm: str, preferences: str = "dirichlet", **means: float) -> dict[str, Any]:

@@ -7,8 +7,8 @@ from collections.abc import Callable
 import numpy as np
 from histories import entry
 
-from comity.report.curves import curves
-from comity.runs import Run
+from comity.report.series.curves import curves
+from comity.runs.directory import Run
 
 HALF = [[0.5, 0.5], [1.0, 0.0]]
 

@@ -15,15 +15,15 @@ from matplotlib.axes import Axes
 from pages import Page
 from printing import printed, rows_of
 
-from comity.comparison import Comparison, tabulate
+from comity.cli.terminal import show_comparison
 from comity.report import write_comparison_report, write_report
-from comity.report.charts import front_chart, learning_chart, rewards_chart
 from comity.report.figures import bars, front, fronts, learning, rewards
 from comity.report.figures.marks import Marks, view
+from comity.report.html.charts import front_chart, learning_chart, rewards_chart
 from comity.report.measures import present
 from comity.report.tables import clients_table, comparison_tables, run_table
-from comity.runs import Run
-from comity.terminal import show_comparison
+from comity.runs.compare import Comparison, tabulate
+from comity.runs.directory import Run
 
 PROBLEM = "german-credit-gender-dp"
 HALF = [[0.5, 0.5], [0.9, 0.1], [0.1, 0.9]]

@@ -18,8 +18,8 @@ from histories import entry, rewrite
 from pages import EVIL, Page
 
 from comity.report import write_comparison_report, write_report
-from comity.report.charts import front_chart, learning_chart, rewards_chart
-from comity.runs import Run
+from comity.report.html.charts import front_chart, learning_chart, rewards_chart
+from comity.runs.directory import Run
 
 
 def test_every_client_has_its_row(real: Run) -> None:

@@ -14,7 +14,7 @@ from comity.report.tables import (
     reproduction_table,
     run_table,
 )
-from comity.runs import Run
+from comity.runs.directory import Run
 
 RESULTS: dict[str, Any] = {
     "problem": "deep-sea-treasure",

@@ -16,7 +16,7 @@ from matplotlib.image import imread
 from comity.report.figures import clusters, draw_run, front, mixing, rewards
 from comity.report.figures.clusters import grow
 from comity.report.figures.style import DPI
-from comity.runs import Run
+from comity.runs.directory import Run
 
 SPREAD = [[0.9, 0.1], [0.1, 0.9], [0.5, 0.5]]
 

@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 
 from comity.report.figures import draw_search, draw_searches, found, growth, weights
 from comity.report.figures.style import TIMES
-from comity.report.growth import growth_of, growths_of, milestones
+from comity.report.series.growth import growth_of, growths_of, milestones
 from comity.searches import Search
 from comity.searches.comparison import SearchComparison
 

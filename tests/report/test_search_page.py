@@ -13,8 +13,8 @@ from histories import search_row, searches
 from pages import EVIL, Page
 
 from comity.report import write_search_report, write_searches_report
-from comity.report.growth import growth_of
-from comity.report.search_charts import found_chart, growth_chart
+from comity.report.html.search_charts import found_chart, growth_chart
+from comity.report.series.growth import growth_of
 from comity.searches import Search
 from comity.searches.comparison import SearchComparison
 

@@ -13,11 +13,8 @@ from matplotlib.collections import LineCollection
 from pages import Page
 from printing import printed, rows_of
 
-from comity.comparison import Comparison, tabulate
 from comity.errors import UserError
 from comity.report import write_comparison_report, write_report
-from comity.report.charts import learning_chart
-from comity.report.dealt import class_counts
 from comity.report.figures import (
     bars,
     conflict,
@@ -30,9 +27,12 @@ from comity.report.figures import (
     rounds,
     scores,
 )
+from comity.report.html.charts import learning_chart
 from comity.report.measures import paired
+from comity.report.series.partition import class_counts
 from comity.report.tables import clients_table, comparison_tables, run_table
-from comity.runs import Run
+from comity.runs.compare import Comparison, tabulate
+from comity.runs.directory import Run
 
 Make = Callable[..., Run]
 KEPT = [[0.9], [0.8], [0.7]]

@@ -16,12 +16,12 @@ from pages import Page
 from printing import printed, rows_of
 
 import comity
-from comity.comparison import Comparison, tabulate
 from comity.report import write_comparison_report, write_report
-from comity.report.curves import kept_round
 from comity.report.figures import bars, draw_run, fronts, learning, reaches, response, spans
+from comity.report.series.curves import kept_round
 from comity.report.tables import comparison_tables, reproduction_table, run_table
-from comity.runs import Run, Spans
+from comity.runs.compare import Comparison, tabulate
+from comity.runs.directory import Run, Spans
 
 ASKED = np.array([[0.0, 1.0], [0.5, 0.5], [1.0, 0.0]])
 ONE = [[0.6, 1.0], [0.7, 0.9], [0.8, 0.7]]

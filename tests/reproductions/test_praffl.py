@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import comity
+from comity.datasets.synthetic import reference_hypervolume
 from comity.errors import UserError
-from comity.problems.synthetic import reference_hypervolume
 from comity.report.figures import reproduced
 from comity.reproductions import TABLES as ALL
 from comity.reproductions.praffl import ALGORITHMS, DATA, SPLITS, TABLES, printed, reproduce_praffl

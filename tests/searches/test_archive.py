@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from comity.fleet import Fleet
+from comity.core.fleet import Fleet
 from comity.searches.archive import Archive, Origin
 
 

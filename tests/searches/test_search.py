@@ -9,11 +9,11 @@ import pytest
 
 import comity
 from comity.algorithms import algorithms
-from comity.engines.embedded import Embedded
+from comity.core.fleet import Fleet
 from comity.errors import UserError
-from comity.federation import Federation
-from comity.fleet import Fleet
-from comity.loop import Loop
+from comity.federation.engines.embedded import Embedded
+from comity.federation.loop import Loop
+from comity.federation.server import Federation
 from comity.searches import Search, configure_search, generators
 from comity.searches.configuration import sorted_out
 from comity.searches.execution import execute_search, resume_search, search

@@ -3,7 +3,7 @@
 from importlib import import_module
 from pkgutil import iter_modules
 
-from comity.algorithms.algorithm import (
+from comity.algorithms.base import (
     Algorithm,
     Declaration,
     Round,

@@ -13,11 +13,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from comity.algorithms.algorithm import Algorithm, Round, algorithm
+from comity.algorithms.base import Algorithm, Round, algorithm
 from comity.algorithms.fairbatch import PRAFFL, Cells, cross_entropy
-from comity.fleet import Tree
-from comity.local import Batch, Phase, View
-from comity.mixing import Mixing
+from comity.core.fleet import Tree
+from comity.core.mixing import Mixing
+from comity.core.phases import Batch, Phase, View
 from comity.problems import DataProblem, Problem
 from comity.settings import setting
 

@@ -9,11 +9,11 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from comity.algorithms.algorithm import algorithm
+from comity.algorithms.base import algorithm
 from comity.algorithms.fedavg import FedAvg
 from comity.algorithms.parts import named, under
-from comity.fleet import Tree
-from comity.local import Batch, Phase, View
+from comity.core.fleet import Tree
+from comity.core.phases import Batch, Phase, View
 from comity.problems import Problem
 from comity.settings import setting
 

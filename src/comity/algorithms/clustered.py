@@ -6,8 +6,8 @@ from typing import Any
 
 from pydantic import PrivateAttr
 
-from comity.algorithms.algorithm import Algorithm, Round
-from comity.clusters import Clusters
+from comity.algorithms.base import Algorithm, Round
+from comity.core.clusters import Clusters
 
 
 class Clustered(Algorithm):

@@ -14,9 +14,9 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from comity.algorithms.algorithm import Algorithm
-from comity.fleet import Tree
-from comity.local import Batch, Phase, View
+from comity.algorithms.base import Algorithm
+from comity.core.fleet import Tree
+from comity.core.phases import Batch, Phase, View
 from comity.problems import DataProblem, Problem
 from comity.settings import setting
 

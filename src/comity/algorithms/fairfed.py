@@ -8,14 +8,14 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from pydantic import PrivateAttr
 
-from comity.algorithms.algorithm import Round, Survey, algorithm
+from comity.algorithms.base import Round, Survey, algorithm
 from comity.algorithms.fairbatch import PRAFFL, Cells, FairBatch, says_yes
-from comity.fleet import Tree
-from comity.local import Batch, Update, View
-from comity.mixing import Mixing
+from comity.core.fleet import Tree
+from comity.core.mixing import Mixing
+from comity.core.phases import Batch, Update, View
+from comity.core.solvers import Vector
 from comity.problems import Problem
 from comity.settings import setting
-from comity.solvers import Vector
 
 
 def disparity(yes: Vector, members: Vector) -> Vector:

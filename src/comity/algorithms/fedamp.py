@@ -9,11 +9,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from comity.algorithms.algorithm import Algorithm, Round, algorithm
+from comity.algorithms.base import Algorithm, Round, algorithm
 from comity.algorithms.parts import frozen, under
-from comity.fleet import Matrix, Tree
-from comity.local import Phase, View
-from comity.mixing import Mixing
+from comity.core.fleet import Matrix, Tree
+from comity.core.mixing import Mixing
+from comity.core.phases import Phase, View
 from comity.problems import Problem
 from comity.settings import setting
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
-from comity.algorithms.algorithm import Algorithm, Round, algorithm
-from comity.mixing import Mixing
+from comity.algorithms.base import Algorithm, Round, algorithm
+from comity.core.mixing import Mixing
 
 
 @algorithm(

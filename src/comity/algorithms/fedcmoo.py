@@ -8,15 +8,15 @@ from typing import Any, ClassVar
 import numpy as np
 from pydantic import PrivateAttr
 
-from comity.algorithms.algorithm import Algorithm, Round, Survey, algorithm
+from comity.algorithms.base import Algorithm, Round, Survey, algorithm
 from comity.algorithms.thesis import fairness_settings
+from comity.core.fleet import Matrix
+from comity.core.mixing import Mixing
+from comity.core.phases import Phase
+from comity.core.solvers import Vector, descent_weights, project_simplex
 from comity.errors import UserError
-from comity.fleet import Matrix
-from comity.local import Phase
-from comity.mixing import Mixing
 from comity.problems import Problem
 from comity.settings import setting
-from comity.solvers import Vector, descent_weights, project_simplex
 
 THESIS = fairness_settings(
     eo={

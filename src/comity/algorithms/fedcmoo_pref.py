@@ -6,11 +6,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from comity.algorithms.algorithm import Survey, algorithm
+from comity.algorithms.base import Survey, algorithm
 from comity.algorithms.fedcmoo import THESIS, CommonWeights
-from comity.fleet import Matrix
+from comity.core.fleet import Matrix
+from comity.core.solvers import Vector, best_on_simplex
 from comity.settings import setting
-from comity.solvers import Vector, best_on_simplex
 
 _LEAST_PREFERENCE, _LEAST_LOSS = 1e-3, 1e-8  # the programme takes logarithms of their products
 _NEARLY_WORST = 0.9

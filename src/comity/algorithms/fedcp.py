@@ -10,11 +10,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from comity.algorithms.algorithm import algorithm
+from comity.algorithms.base import algorithm
 from comity.algorithms.fedavg import FedAvg
 from comity.algorithms.parts import frozen, mmd, named, split, under
-from comity.fleet import Tree
-from comity.local import Batch, Phase, View
+from comity.core.fleet import Tree
+from comity.core.phases import Batch, Phase, View
 from comity.problems import Problem
 from comity.settings import setting
 

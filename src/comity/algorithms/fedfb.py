@@ -9,15 +9,15 @@ import numpy as np
 from pydantic import PrivateAttr
 from torch import Tensor
 
-from comity.algorithms.algorithm import Algorithm, Round, Survey, algorithm
+from comity.algorithms.base import Algorithm, Round, Survey, algorithm
 from comity.algorithms.fairbatch import PRAFFL, Cells, cross_entropy
+from comity.core.fleet import Matrix, Tree
+from comity.core.mixing import Mixing
+from comity.core.phases import Batch, Phase, Update, View
+from comity.core.solvers import Vector
 from comity.errors import UserError
-from comity.fleet import Matrix, Tree
-from comity.local import Batch, Phase, Update, View
-from comity.mixing import Mixing
 from comity.problems import Problem
 from comity.settings import setting
-from comity.solvers import Vector
 
 
 @algorithm(

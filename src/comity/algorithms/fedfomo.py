@@ -10,11 +10,11 @@ import torch
 from pydantic import PrivateAttr
 from torch import Tensor, nn
 
-from comity.algorithms.algorithm import Algorithm, Round, algorithm
+from comity.algorithms.base import Algorithm, Round, algorithm
 from comity.algorithms.parts import frozen, named, under
-from comity.fleet import Matrix, Tree
-from comity.local import Batch, Phase, View
-from comity.mixing import Pick
+from comity.core.fleet import Matrix, Tree
+from comity.core.mixing import Pick
+from comity.core.phases import Batch, Phase, View
 from comity.problems import DataProblem, Problem
 from comity.settings import setting
 

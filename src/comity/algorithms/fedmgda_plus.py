@@ -8,11 +8,11 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from pydantic import PrivateAttr
 
-from comity.algorithms.algorithm import Algorithm, Round, algorithm
-from comity.fleet import Matrix
-from comity.mixing import Mixing
+from comity.algorithms.base import Algorithm, Round, algorithm
+from comity.core.fleet import Matrix
+from comity.core.mixing import Mixing
+from comity.core.solvers import alive, min_norm
 from comity.settings import setting
-from comity.solvers import alive, min_norm
 
 
 @algorithm(

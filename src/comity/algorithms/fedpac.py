@@ -11,15 +11,15 @@ import torch.nn.functional as F
 from pydantic import PrivateAttr
 from torch import Tensor, nn
 
-from comity.algorithms.algorithm import Round, Survey, algorithm
+from comity.algorithms.base import Round, Survey, algorithm
 from comity.algorithms.fedavg import FedAvg
 from comity.algorithms.parts import split
-from comity.fleet import Matrix, Tree
-from comity.local import Batch, Phase, Update, View
-from comity.mixing import Mixing
+from comity.core.fleet import Matrix, Tree
+from comity.core.mixing import Mixing
+from comity.core.phases import Batch, Phase, Update, View
+from comity.core.solvers import Vector, min_norm
 from comity.problems import Problem
 from comity.settings import setting
-from comity.solvers import Vector, min_norm
 
 _LEAST = 1e-3  # weights of heads below this are none
 

@@ -7,11 +7,11 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from comity.algorithms.algorithm import algorithm
+from comity.algorithms.base import algorithm
 from comity.algorithms.fedavg import FedAvg
 from comity.algorithms.parts import Split, frozen, mmd, named, split, under
-from comity.fleet import Tree
-from comity.local import Batch, Phase, View
+from comity.core.fleet import Tree
+from comity.core.phases import Batch, Phase, View
 from comity.problems import Problem
 from comity.settings import setting
 

@@ -7,12 +7,12 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from comity.algorithms.algorithm import Round, algorithm
+from comity.algorithms.base import Round, algorithm
 from comity.algorithms.clustered import Clustered
 from comity.algorithms.thesis import fairness_settings
-from comity.clusters import Split, Threshold, is_small
-from comity.fleet import Matrix
-from comity.mixing import Mixing, spectral_bipartition
+from comity.core.clusters import Split, Threshold, is_small
+from comity.core.fleet import Matrix
+from comity.core.mixing import Mixing, spectral_bipartition
 from comity.settings import setting
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from comity.algorithms.algorithm import algorithm
+from comity.algorithms.base import algorithm
 from comity.algorithms.fedavg import FedAvg
 from comity.algorithms.thesis import fairness_settings
-from comity.fleet import Tree
-from comity.local import Phase, View
+from comity.core.fleet import Tree
+from comity.core.phases import Phase, View
 from comity.problems import Problem
 from comity.settings import setting
 

@@ -6,10 +6,10 @@ from typing import ClassVar
 
 from torch import nn
 
-from comity.algorithms.algorithm import algorithm
+from comity.algorithms.base import algorithm
 from comity.algorithms.fedavg import FedAvg
 from comity.algorithms.parts import Split, split
-from comity.local import Phase
+from comity.core.phases import Phase
 from comity.problems import Problem
 from comity.settings import setting
 

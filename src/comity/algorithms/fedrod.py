@@ -9,11 +9,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from comity.algorithms.algorithm import algorithm
+from comity.algorithms.base import algorithm
 from comity.algorithms.fedavg import FedAvg
 from comity.algorithms.parts import split
-from comity.fleet import Tree
-from comity.local import Batch, Phase, View
+from comity.core.fleet import Tree
+from comity.core.phases import Batch, Phase, View
 from comity.problems import Problem
 
 _NEVER = -1e4  # the logarithm of no sample at all, but finite

@@ -7,11 +7,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from comity.algorithms.algorithm import Algorithm, Round, algorithm
-from comity.fleet import Fleet, Matrix
-from comity.mixing import Mixing
+from comity.algorithms.base import Algorithm, Round, algorithm
+from comity.core.fleet import Fleet, Matrix
+from comity.core.mixing import Mixing
+from comity.core.solvers import descent_weights
 from comity.settings import setting
-from comity.solvers import descent_weights
 
 
 @algorithm(

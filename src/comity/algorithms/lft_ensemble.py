@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
-from comity.algorithms.algorithm import algorithm
+from comity.algorithms.base import algorithm
 from comity.algorithms.fairbatch import PRAFFL, Balanced, Cells, FairBatch
-from comity.fleet import Fleet, Tree
-from comity.local import Batch, View
+from comity.core.fleet import Fleet, Tree
+from comity.core.phases import Batch, View
 from comity.problems import DataProblem, Problem
 from comity.settings import setting
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
-from comity.algorithms.algorithm import Round, algorithm
+from comity.algorithms.base import Round, algorithm
 from comity.algorithms.fairbatch import PRAFFL, FairBatch
-from comity.mixing import Mixing
+from comity.core.mixing import Mixing
 from comity.settings import setting
 
 

@@ -7,9 +7,9 @@ from typing import Literal
 
 import numpy as np
 
-from comity.algorithms.algorithm import Algorithm, Round, algorithm
-from comity.fleet import Matrix
-from comity.mixing import Mixing, cosine, row_normalised
+from comity.algorithms.base import Algorithm, Round, algorithm
+from comity.core.fleet import Matrix
+from comity.core.mixing import Mixing, cosine, row_normalised
 from comity.settings import setting
 
 

@@ -7,9 +7,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from comity.algorithms.algorithm import Algorithm, Round, algorithm
+from comity.algorithms.base import Algorithm, Round, algorithm
 from comity.algorithms.thesis import fairness_settings
-from comity.mixing import Mixing
+from comity.core.mixing import Mixing
 
 
 @algorithm(

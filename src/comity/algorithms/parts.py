@@ -7,8 +7,8 @@ from copy import deepcopy
 import torch
 from torch import Tensor, nn
 
+from comity.core.fleet import Tree
 from comity.errors import UserError
-from comity.fleet import Tree
 from comity.problems import DataProblem, Problem
 
 _BANDWIDTHS = (10.0, 15.0, 20.0, 50.0)

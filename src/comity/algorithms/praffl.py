@@ -16,16 +16,16 @@ from numpy.typing import NDArray
 from pydantic import PositiveInt
 from torch import Tensor, nn
 
-from comity.algorithms.algorithm import Algorithm, Round, algorithm
+from comity.algorithms.base import Algorithm, Round, algorithm
+from comity.core.fleet import Tree
+from comity.core.mixing import Mixing
+from comity.core.phases import Batch, Phase, View
+from comity.core.preferences import equidistant
+from comity.core.rng import stream
 from comity.errors import UserError
-from comity.fleet import Tree
 from comity.learners.scalarisation import direction_of, smooth_tchebycheff
-from comity.local import Batch, Phase, View
-from comity.mixing import Mixing
-from comity.preferences import equidistant
 from comity.problems import Problem
 from comity.settings import setting
-from comity.streams import stream
 
 
 class Hypernetwork(nn.Module):

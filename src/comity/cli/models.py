@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from comity.cli.options import Json, preference_of
+from comity.cli.terminal import print_json
 from comity.errors import UserError
-from comity.options import Json, preference_of
-from comity.terminal import print_json
 
 if TYPE_CHECKING:
-    from comity.runs import Run
+    from comity.runs.directory import Run
 
 RunPath = Annotated[Path, typer.Argument(metavar="RUN", help="A finished run.")]
 Client = Annotated[int, typer.Option(help="Whose model; the first client is 0.")]
@@ -31,7 +31,7 @@ def predict(
     as_json: Json = False,
 ) -> None:
     """Answer the rows of a CSV file with a client's model: probability of yes, and 1 or 0."""
-    from comity.serving import as_csv, predict, preference_at, write_new
+    from comity.runs.export import as_csv, predict, preference_at, write_new
 
     run, asked = _run_at(path), preference_of(preference)
     answers = predict(run, data, client, asked)
@@ -55,7 +55,7 @@ def export(
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
 ) -> None:
     """Write a client's model to one file that can be used without Comity."""
-    from comity.serving import export
+    from comity.runs.export import export
 
     export(_run_at(path), target, client, preference_of(preference), force=force)
     print(f"Model: {target}")
@@ -64,7 +64,7 @@ def export(
 def _run_at(path: Path) -> Run:
     """The run in a directory; searches and comparisons have no clients with models."""
     from comity.opening import open
-    from comity.runs import Run
+    from comity.runs.directory import Run
 
     found = open(path)
     if not isinstance(found, Run):

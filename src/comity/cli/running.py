@@ -7,8 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from comity.errors import UserError, unknown
-from comity.options import (
+from comity.cli.options import (
     Clients,
     Guard,
     Json,
@@ -27,7 +26,7 @@ from comity.options import (
     seeds_of,
     workers_of,
 )
-from comity.terminal import (
+from comity.cli.terminal import (
     print_json,
     print_tables,
     progress,
@@ -36,6 +35,7 @@ from comity.terminal import (
     show_search,
     show_searches,
 )
+from comity.errors import UserError, unknown
 
 
 def run(
@@ -62,8 +62,8 @@ def run(
 ) -> None:
     """Run one federation: a personal model for each client, tables and pictures."""
     from comity.configuration import configure, read_toml
-    from comity.execution import default_name, execute, free_path
-    from comity.runs import Run
+    from comity.runs.directory import Run
+    from comity.runs.execute import default_name, execute, free_path
 
     values = read_toml(config) if config is not None else {}
     values |= given(problem=problem, algorithm=algorithm, clients=clients, rounds=rounds, seed=seed)
@@ -121,9 +121,9 @@ def search(
     as_json: Json = False,
 ) -> None:
     """Search for a whole front of models (MOFL/D), when nobody knows the preferences yet."""
-    from comity.comparison import split_entries
     from comity.configuration import read_toml
-    from comity.execution import free_path
+    from comity.runs.compare import split_entries
+    from comity.runs.execute import free_path
     from comity.searches import Search, configure_search
     from comity.searches.comparison import compare_searches
     from comity.searches.configuration import sorted_out
@@ -198,9 +198,9 @@ def compare(
     as_json: Json = False,
 ) -> None:
     """Run several algorithms over several seeds and set them side by side."""
-    from comity.comparison import compare, default_name, split_entries, with_wrapper
     from comity.configuration import read_toml
-    from comity.execution import free_path
+    from comity.runs.compare import compare, default_name, split_entries, with_wrapper
+    from comity.runs.execute import free_path
 
     values = read_toml(config) if config is not None else {}
     values |= given(problem=problem, clients=clients, rounds=rounds, participation=participation)
@@ -249,9 +249,9 @@ def pretrain(
     workers: Workers = None,
 ) -> None:
     """Train an agent on one federation, as a file that others take (pfedrlla.agent=FILE)."""
-    from comity.execution import execute, free_path
     from comity.pretraining import ALGORITHM, check_target, default_name, pretraining, save_agent
-    from comity.runs import Run
+    from comity.runs.directory import Run
+    from comity.runs.execute import execute, free_path
 
     if algorithm != ALGORITHM:
         raise unknown("algorithm with something to pretrain", algorithm, [ALGORITHM])
@@ -281,9 +281,9 @@ def resume(
     as_json: Json = False,
 ) -> None:
     """Go on with an interrupted run, search or comparison; it ends as if never interrupted."""
-    from comity.comparison import PLAN, carry_out
-    from comity.execution import resume
-    from comity.runs import Run
+    from comity.runs.compare import PLAN, carry_out
+    from comity.runs.directory import Run
+    from comity.runs.execute import resume
     from comity.searches import Search
     from comity.searches.comparison import PLAN as SEARCHES
     from comity.searches.comparison import carry_out_searches
@@ -332,10 +332,10 @@ def reproduce(
     as_json: Json = False,
 ) -> None:
     """Run a printed table and set our figures beside the printed ones."""
-    from comity.comparison import split_entries
-    from comity.execution import free_path
     from comity.report.tables import reproduction_table, search_reproduction_table
     from comity.reproductions import TABLES, federations, searches
+    from comity.runs.compare import split_entries
+    from comity.runs.execute import free_path
 
     if table not in TABLES:
         raise unknown("table", table, TABLES)

@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 
 import typer
 
-from comity.options import Json
-from comity.terminal import (
+from comity.cli.options import Json
+from comity.cli.terminal import (
     print_json,
     print_tables,
     show_comparison,
@@ -23,7 +23,6 @@ def report(
     as_json: Json = False,
 ) -> None:
     """Draw the pictures and the page of a run or search again, and print its tables."""
-    from comity.comparison import Comparison
     from comity.opening import open
     from comity.report import (
         write_comparison_report,
@@ -31,7 +30,8 @@ def report(
         write_search_report,
         write_searches_report,
     )
-    from comity.runs import Run
+    from comity.runs.compare import Comparison
+    from comity.runs.directory import Run
     from comity.searches import Search
 
     found = open(path)
@@ -56,7 +56,7 @@ def list_(
     as_json: Json = False,
 ) -> None:
     """List problems, algorithms, preference distributions, or generators of searches."""
-    from comity.catalogue import catalogue, catalogue_table
+    from comity.cli.listing import catalogue, catalogue_table
 
     entries = catalogue(what)
     if as_json:

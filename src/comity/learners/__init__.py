@@ -2,11 +2,11 @@
 
 from typing import Any
 
+from comity.learners.base import Learner, LearnerSettings, Task
 from comity.learners.ddpg import DDPG, DDPGSettings
 from comity.learners.dqn import DQN, DQNSettings
-from comity.learners.learner import Learner, LearnerSettings, Task
-from comity.learners.supervised import Supervised
-from comity.learners.supervised_settings import SupervisedSettings
+from comity.learners.supervised.learner import Supervised
+from comity.learners.supervised.settings import SupervisedSettings
 
 LEARNERS: dict[str, tuple[type[Any], type[LearnerSettings]]] = {
     "dqn": (DQN, DQNSettings),

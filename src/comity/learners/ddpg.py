@@ -12,8 +12,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from comity.core.fleet import Fleet, Tree
+from comity.core.phases import Phase, Setup
 from comity.errors import UserError
-from comity.fleet import Fleet, Tree
 from comity.learners.deterministic import ACTOR, CRITIC, PolicyGradient
 from comity.learners.off_policy import (
     Array,
@@ -23,10 +24,9 @@ from comity.learners.off_policy import (
     OffPolicy,
     OffPolicySettings,
 )
-from comity.local import Phase, Setup
+from comity.problems.base import EnvironmentProblem
 from comity.problems.environments import Policy
 from comity.problems.networks import ActorCritic
-from comity.problems.problem import EnvironmentProblem
 from comity.settings import setting
 
 

@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from comity.fleet import Tree, forward
+from comity.core.fleet import Tree, forward
 
 ACTOR, CRITIC = "actor.", "critic."
 

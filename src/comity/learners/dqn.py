@@ -14,8 +14,9 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
+from comity.core.fleet import Fleet, Tree, forward
+from comity.core.phases import Phase, Setup
 from comity.errors import UserError
-from comity.fleet import Fleet, Tree, forward
 from comity.learners.off_policy import (
     Array,
     Crew,
@@ -24,10 +25,9 @@ from comity.learners.off_policy import (
     OffPolicy,
     OffPolicySettings,
 )
-from comity.local import Phase, Setup
+from comity.problems.base import EnvironmentProblem
 from comity.problems.environments import Policy
 from comity.problems.networks import ActorCritic
-from comity.problems.problem import EnvironmentProblem
 from comity.settings import setting
 
 

@@ -18,15 +18,15 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.func import vmap
 
-from comity.fleet import Fleet, Tree
+from comity.core.fleet import Fleet, Tree
+from comity.core.phases import Phase, Update, View
+from comity.core.rng import stream
 from comity.learners.adam import Adam, clip
-from comity.learners.learner import LearnerSettings, Rows, Task, Values
+from comity.learners.base import LearnerSettings, Rows, Task, Values
 from comity.learners.replay import Replay
-from comity.local import Phase, Update, View
+from comity.problems.base import EnvironmentProblem
 from comity.problems.environments import Policy, environments
-from comity.problems.problem import EnvironmentProblem
 from comity.settings import setting
-from comity.streams import stream
 
 Array = NDArray[Any]
 Generators = Sequence[np.random.Generator]

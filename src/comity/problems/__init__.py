@@ -1,7 +1,7 @@
 """Problems: what federations learn."""
 
 from comity.problems import fairness, images, morl, multitask, praffl
-from comity.problems.problem import (
+from comity.problems.base import (
     EnvironmentProblem,
     Objective,
     Problem,
@@ -9,7 +9,7 @@ from comity.problems.problem import (
     problems,
     register,
 )
-from comity.problems.samples import DataProblem, Samples
+from comity.problems.data import DataProblem, Samples
 
 __all__ = [
     "DataProblem",

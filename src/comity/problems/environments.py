@@ -15,9 +15,9 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from comity.core.rng import stream
 from comity.errors import UserError
-from comity.problems.problem import EnvironmentProblem
-from comity.streams import stream
+from comity.problems.base import EnvironmentProblem
 
 Array = NDArray[Any]
 Rows = NDArray[np.int64]

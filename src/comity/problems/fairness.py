@@ -22,14 +22,14 @@ from numpy.typing import NDArray
 from pydantic import PositiveInt
 from torch import Tensor, nn
 
+from comity.core.phases import Batch
+from comity.datasets.columns import Columns
+from comity.datasets.shipped import DATASETS, dataset
+from comity.datasets.tables import Table
 from comity.errors import UserError
-from comity.local import Batch
-from comity.problems.columns import Columns
-from comity.problems.datasets import DATASETS, dataset
+from comity.problems.base import Objective, Vectors, register
+from comity.problems.data import DataProblem, Rows, Samples
 from comity.problems.networks import layers
-from comity.problems.problem import Objective, Vectors, register
-from comity.problems.samples import DataProblem, Rows, Samples
-from comity.problems.tables import Table
 from comity.settings import Settings, setting
 
 Metric = Literal["dp", "eo", "eodds"]

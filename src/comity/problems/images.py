@@ -16,16 +16,16 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from comity.core.phases import Batch
+from comity.core.rng import stream
+from comity.datasets import images as pictures
+from comity.datasets.images import Album
+from comity.datasets.partition import Share, deal, shares
 from comity.errors import UserError
-from comity.local import Batch
-from comity.problems import pictures
+from comity.problems.base import Objective, register
+from comity.problems.data import DataProblem, Deal, Samples
 from comity.problems.multitask import Bytes
 from comity.problems.networks import BodyAndHead, cnn, mlp
-from comity.problems.partition import Share, deal, shares
-from comity.problems.pictures import Album
-from comity.problems.problem import Objective, register
-from comity.problems.samples import DataProblem, Deal, Samples
-from comity.streams import stream
 
 _SEED = 2016  # which pictures are chosen or blended is the same in every run
 

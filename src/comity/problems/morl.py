@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from comity.errors import UserError
-from comity.problems.problem import EnvironmentProblem, Objective, register
+from comity.problems.base import EnvironmentProblem, Objective, register
 
 
 def make(name: str, extra: str = "") -> Any:

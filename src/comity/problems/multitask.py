@@ -27,11 +27,11 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from comity.core.phases import Batch
+from comity.core.rng import stream
 from comity.errors import UserError
-from comity.local import Batch
-from comity.problems.problem import Objective, register
-from comity.problems.samples import DataProblem, Samples
-from comity.streams import stream
+from comity.problems.base import Objective, register
+from comity.problems.data import DataProblem, Samples
 
 Bytes = NDArray[np.uint8]
 Images = tuple[Bytes, Bytes]
@@ -76,7 +76,7 @@ def mnist_parts() -> dict[Part, Images]:
 
 def shipped(name: str, file: str, sha256: str) -> dict[Part, Images]:
     """The images in a file that comes with the package, and their classes."""
-    path = files("comity.data") / file
+    path = files("comity.datasets.data") / file
     packed = path.read_bytes() if path.is_file() else b""
     if hashlib.sha256(packed).hexdigest() != sha256:
         raise damaged(name, f"{file} is absent or not the file that was shipped")

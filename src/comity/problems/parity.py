@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from comity.local import Batch
+from comity.core.phases import Batch
 
 FairLoss = Literal["printed", "cov2"]
 

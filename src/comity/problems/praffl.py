@@ -23,17 +23,17 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from comity.core.rng import stream
+from comity.datasets.columns import Columns
+from comity.datasets.partition import Share
+from comity.datasets.shipped import DATASETS, shipped
+from comity.datasets.synthetic import TRAIN, synthetic
+from comity.datasets.tables import Table, make_table
 from comity.errors import UserError, unknown
-from comity.problems.columns import Columns
-from comity.problems.datasets import DATASETS, shipped
+from comity.problems.base import Objective, register
+from comity.problems.data import DataProblem, Deal, Rows, Samples
 from comity.problems.networks import layers
 from comity.problems.parity import FairLoss, Losses, Scores, commonest
-from comity.problems.partition import Share
-from comity.problems.problem import Objective, register
-from comity.problems.samples import DataProblem, Deal, Rows, Samples
-from comity.problems.synthetic import TRAIN, synthetic
-from comity.problems.tables import Table, make_table
-from comity.streams import stream
 
 Portions = tuple[tuple[float, float], ...]
 """For each client, its share of the rows of the first and of the second kind."""

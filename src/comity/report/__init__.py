@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from comity.runs import Run
+    from comity.runs.directory import Run
     from comity.searches import Search
     from comity.searches.comparison import SearchComparison
 
@@ -20,7 +20,7 @@ PAGE = "report.html"
 def write_report(run: Run) -> Path:
     """Draw a finished run's pictures into its directory, and the page that holds them."""
     from comity.report.figures import draw_run
-    from comity.report.page import run_page
+    from comity.report.html.page import run_page
 
     pictures = draw_run(run)
     return _write(run.path / PAGE, run_page(run, pictures))
@@ -34,7 +34,7 @@ def write_comparison_report(
     ``runs`` has the runs behind each row under ``"algorithm|preferences"``, one a seed.
     """
     from comity.report.figures import draw_comparison
-    from comity.report.page import comparison_page
+    from comity.report.html.page import comparison_page
 
     path.mkdir(parents=True, exist_ok=True)
     pictures = draw_comparison(path, comparison, runs)
@@ -44,7 +44,7 @@ def write_comparison_report(
 def write_search_report(search: Search) -> Path:
     """Draw a finished search's pictures into its directory, and the page that holds them."""
     from comity.report.figures import draw_search
-    from comity.report.search_page import search_page
+    from comity.report.html.search_page import search_page
 
     pictures = draw_search(search)
     return _write(search.path / PAGE, search_page(search, pictures))
@@ -53,14 +53,14 @@ def write_search_report(search: Search) -> Path:
 def write_searches_report(comparison: SearchComparison) -> Path:
     """Draw the pictures of a comparison of searches, and the page that holds them."""
     from comity.report.figures import draw_searches
-    from comity.report.search_page import searches_page
+    from comity.report.html.search_page import searches_page
 
     pictures = draw_searches(comparison)
     return _write(comparison.path / PAGE, searches_page(comparison, pictures))
 
 
 def _write(path: Path, page: str) -> Path:
-    from comity.files import write_whole
+    from comity.core.storage import write_whole
 
     write_whole(path, page.encode())
     return path

@@ -18,14 +18,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from comity.comparison import PLAN, Comparison, carry_out, compare
 from comity.errors import UserError, unknown
-from comity.execution import free_path
-from comity.parallel import OnRound
 from comity.problems import Problem
 from comity.problems import find as find_problem
 from comity.reproductions.printed import Reproduction, check_plan, read_printed
-from comity.runs import Run
+from comity.runs.compare import PLAN, Comparison, carry_out, compare
+from comity.runs.directory import Run
+from comity.runs.execute import free_path
+from comity.runs.parallel import OnRound
 
 Vectors = NDArray[np.float64]
 

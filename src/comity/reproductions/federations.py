@@ -11,16 +11,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from comity.comparison import PLAN, Comparison, carry_out, compare
 from comity.errors import UserError, unknown
-from comity.execution import free_path
-from comity.parallel import OnRound
 from comity.reproductions.printed import (
     Reproduction,
     check_plan,
     read_printed,
     under_each,
 )
+from comity.runs.compare import PLAN, Comparison, carry_out, compare
+from comity.runs.execute import free_path
+from comity.runs.parallel import OnRound
 
 TABLES = {
     "thesis-4.1": ("thesis_table_4_1_mean_scalarised_reward.csv", "mean_scalarised"),

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from comity.configuration import read_toml
 from comity.errors import UserError
-from comity.parallel import OnRound
+from comity.runs.parallel import OnRound
 
 C = TypeVar("C")
 
@@ -29,7 +29,7 @@ def read_printed(file: str, problem: str) -> Iterator[tuple[dict[str, str], tupl
 
     A spread that is not printed is not a number.
     """
-    text = (files("comity") / "papers" / file).read_text()
+    text = (files("comity.reproductions") / "printed_tables" / file).read_text()
     for row in csv.DictReader(text.splitlines()):
         if row["environment_or_dataset"] == problem:
             scale = float(row["scale_factor"])

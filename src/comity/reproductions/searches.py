@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from comity.errors import UserError, unknown
-from comity.execution import free_path
-from comity.parallel import OnRound
 from comity.problems import find as find_problem
 from comity.reproductions.printed import Reproduction, read_printed, under_each
+from comity.runs.execute import free_path
+from comity.runs.parallel import OnRound
 from comity.searches.comparison import PLAN, SearchComparison, carry_out_searches, compare_searches
 
 TABLES = {

@@ -12,7 +12,7 @@ from typing import Literal
 import numpy as np
 from pydantic import PrivateAttr
 
-from comity.preferences import equidistant
+from comity.core.preferences import equidistant
 from comity.searches.candidates import Found, Generator, Vectors, generator
 from comity.settings import setting
 

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from comity.fleet import Fleet
-from comity.fronts import nondominated
+from comity.core.fleet import Fleet
+from comity.core.pareto import nondominated
 
 Vectors = NDArray[np.float64]
 Values = dict[str, NDArray[Any]]

@@ -11,8 +11,8 @@ import tomli_w
 
 from comity import problems
 from comity.configuration import RUN_SETTINGS, Configuration, configure
+from comity.core.pareto import above
 from comity.errors import UserError, unknown
-from comity.fronts import above
 from comity.problems import EnvironmentProblem, Problem
 from comity.searches.candidates import Generator, find, make
 from comity.settings import Settings, build, setting

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from torch import nn
 
 from comity.configuration import read_toml
-from comity.files import write_whole
-from comity.preferences import checked
+from comity.core.preferences import checked
+from comity.core.storage import write_whole
 from comity.problems import Problem
-from comity.runs import CONFIG, MODELS, Directory, about, load_model, save_model
+from comity.runs.directory import CONFIG, MODELS, Directory, about, load_model, save_model
 from comity.searches.archive import Archive
 from comity.searches.configuration import SearchConfiguration, configure_search
 

@@ -8,9 +8,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from comity.fleet import Fleet, forward
+from comity.core.fleet import Fleet, forward
+from comity.problems.base import EnvironmentProblem
 from comity.problems.environments import Environments, environments
-from comity.problems.problem import EnvironmentProblem
 
 Vectors = NDArray[np.float64]
 

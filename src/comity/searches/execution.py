@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from comity.core.pareto import above, hypervolume, nondominated, set_measures
+from comity.core.threads import limited
 from comity.errors import UserError
-from comity.execution import check_workers, free_path
-from comity.fronts import above, hypervolume, nondominated, set_measures
 from comity.problems import Problem, register
 from comity.problems.environments import idle_returns
+from comity.runs.execute import check_workers, free_path
 from comity.searches.configuration import SearchConfiguration, configure_search, sorted_out
 from comity.searches.directory import CONTROL, Search
 from comity.searches.mofld import MOFLD, OnRound, total_rounds
-from comity.threads import limited
 
 Vectors = NDArray[np.float64]
 

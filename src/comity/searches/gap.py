@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial import Delaunay
 
-from comity.preferences import equidistant
+from comity.core.preferences import equidistant
 from comity.searches.candidates import Found, Generator, Vectors, generator
 from comity.settings import setting
 

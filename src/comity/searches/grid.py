@@ -6,7 +6,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from comity.preferences import equidistant
+from comity.core.preferences import equidistant
 from comity.searches.candidates import Found, Generator, Vectors, generator
 
 

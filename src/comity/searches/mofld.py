@@ -16,20 +16,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from comity.configuration import Configuration
-from comity.engines.embedded import Embedded
+from comity.core.fleet import Fleet
+from comity.core.pareto import front, hypervolume
+from comity.core.rng import stream, torch_seeded
+from comity.core.storage import Values, part
 from comity.errors import UserError
-from comity.federation import Federation, Record
-from comity.files import Values, part
-from comity.fleet import Fleet
-from comity.fronts import front, hypervolume
-from comity.loop import Loop
-from comity.runs import CHECKPOINT
+from comity.federation.engines.embedded import Embedded
+from comity.federation.loop import Loop
+from comity.federation.server import Federation, Record
+from comity.runs.directory import CHECKPOINT
 from comity.searches.archive import Archive, Origin
 from comity.searches.candidates import Found
 from comity.searches.configuration import SearchConfiguration
 from comity.searches.directory import Search
 from comity.searches.evaluation import Evaluation
-from comity.streams import stream, torch_seeded
 
 Vectors = NDArray[np.float64]
 OnRound = Callable[[int, int, str], None]

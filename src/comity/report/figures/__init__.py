@@ -27,9 +27,9 @@ from comity.report.figures.scores import scores
 from comity.report.figures.spans import response, spans
 from comity.report.figures.style import save
 from comity.report.figures.weights import weights
-from comity.report.growth import growth_of, growths_of
 from comity.report.measures import single
-from comity.runs import Run
+from comity.report.series.growth import growth_of, growths_of
+from comity.runs.directory import Run
 from comity.searches import Search
 from comity.searches.comparison import SearchComparison
 

@@ -7,8 +7,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from comity.report.agent import Deeds, deeds
-from comity.report.curves import Floats
 from comity.report.figures.style import (
     GREY,
     MARKERS,
@@ -19,7 +17,9 @@ from comity.report.figures.style import (
     series,
     styled,
 )
-from comity.runs import Run
+from comity.report.series.agent import Deeds, deeds
+from comity.report.series.curves import Floats
+from comity.runs.directory import Run
 
 _LABELS = ("a good model (r₁)", "better than before (r₂)", "weights by likeness (r₃)")
 _KINDS = 7  # more kinds of clients than this cannot be told apart by colour

@@ -12,7 +12,6 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from comity.report.curves import Floats
 from comity.report.figures.style import GREY, PALETTE, canvas, plain_numbers, styled
 from comity.report.measures import (
     Measure,
@@ -23,6 +22,7 @@ from comity.report.measures import (
     single,
     with_pooled,
 )
+from comity.report.series.curves import Floats
 
 Rows = Sequence[Mapping[str, Any]]
 _COLUMNS = 3

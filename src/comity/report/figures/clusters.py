@@ -17,10 +17,10 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
-from comity.report.curves import Floats, preferences_of
 from comity.report.figures.style import GREY, PALETTE, WEIGHTS, canvas, styled
 from comity.report.measures import single
-from comity.runs import Run
+from comity.report.series.curves import Floats, preferences_of
+from comity.runs.directory import Run
 
 _NAMED = 60  # more clients than this have no room for their names
 _BEND = 0.7  # rounds that a split takes in the picture

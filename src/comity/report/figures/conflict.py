@@ -10,11 +10,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
-from comity.report.curves import Floats
 from comity.report.figures.learning import Runs
 from comity.report.figures.style import canvas, legend_above, series, styled
 from comity.report.measures import folded, single
-from comity.runs import Run
+from comity.report.series.curves import Floats
+from comity.runs.directory import Run
 
 _SHARES = {
     "pairs": "pairs of clients whose updates point apart",

@@ -11,7 +11,6 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from comity.problems import Problem
-from comity.report.curves import Floats
 from comity.report.figures.pairs import (
     DOT,
     attained,
@@ -23,7 +22,8 @@ from comity.report.figures.pairs import (
     target_dot,
 )
 from comity.report.figures.style import GREY, PALETTE, TIMES, styled, title_of
-from comity.report.growth import Milestone, milestones
+from comity.report.series.curves import Floats
+from comity.report.series.growth import Milestone, milestones
 from comity.searches import Search
 
 

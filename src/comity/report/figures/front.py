@@ -16,12 +16,12 @@ from matplotlib.transforms import ScaledTranslation
 from numpy.typing import NDArray
 
 from comity.problems import Problem
-from comity.report.curves import Floats, objectives_of, preferences_of
 from comity.report.figures.marks import Marks, draw_marks, mark_handles, marks_of, view
 from comity.report.figures.pairs import DOT, dot, frame, pairs, target_dot
 from comity.report.figures.style import GREY, MARKERS, PALETTE, WEIGHTS, styled, title_of
 from comity.report.measures import number
-from comity.runs import Run
+from comity.report.series.curves import Floats, objectives_of, preferences_of
+from comity.runs.directory import Run
 
 HOLLOW = "trivial, left out of the front"
 _GOLDEN = np.pi * (3.0 - np.sqrt(5.0))

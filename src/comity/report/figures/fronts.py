@@ -11,15 +11,15 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from comity.fronts import nondominated
+from comity.core.pareto import nondominated
 from comity.problems import Problem
-from comity.report.curves import Floats, objectives_of
 from comity.report.figures.learning import Runs
 from comity.report.figures.marks import draw_marks, mark_handles, marks_of, view
 from comity.report.figures.pairs import attained, frame, off_axes
 from comity.report.figures.style import GREY, canvas, legend_columns, series, styled, title_of
 from comity.report.measures import has_data, shown_names
-from comity.runs import Run
+from comity.report.series.curves import Floats, objectives_of
+from comity.runs.directory import Run
 
 SHARED = "one weight for all clients of a run, each point their mean"
 

@@ -6,7 +6,6 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from comity.report.curves import Floats
 from comity.report.figures.style import (
     DASHES,
     GREY,
@@ -18,8 +17,9 @@ from comity.report.figures.style import (
     styled,
     thousands,
 )
-from comity.report.growth import HYPERVOLUME, Growths
 from comity.report.measures import vector
+from comity.report.series.curves import Floats
+from comity.report.series.growth import HYPERVOLUME, Growths
 
 
 @styled

@@ -10,7 +10,6 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from comity.report.curves import Floats, curves, validated
 from comity.report.figures.style import (
     canvas,
     legend_above,
@@ -20,8 +19,9 @@ from comity.report.figures.style import (
     thousands,
 )
 from comity.report.measures import shown_names, single
-from comity.report.words import words_of
-from comity.runs import Run
+from comity.report.series.curves import Floats, curves, validated
+from comity.report.terms import words_of
+from comity.runs.directory import Run
 
 Runs = Mapping[str, Sequence[Run]]
 

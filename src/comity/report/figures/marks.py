@@ -10,12 +10,12 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
-from comity.fronts import above
+from comity.core.pareto import above
 from comity.problems import Problem
-from comity.report.curves import Floats
 from comity.report.figures.pairs import dot, limits
 from comity.report.figures.style import GREY
 from comity.report.measures import number, vector
+from comity.report.series.curves import Floats
 
 CONSTANT = "constant classifier"
 _NEAR = 0.2  # scores are shares: what differs by a fifth still belongs into one picture

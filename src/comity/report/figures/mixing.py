@@ -13,10 +13,10 @@ from matplotlib.image import AxesImage
 from matplotlib.patches import Patch, Rectangle
 from numpy.typing import NDArray
 
-from comity.report.curves import Floats, preferences_of
 from comity.report.figures.style import canvas, styled
 from comity.report.measures import single
-from comity.runs import Run
+from comity.report.series.curves import Floats, preferences_of
+from comity.runs.directory import Run
 
 _NAMED = 24  # more clients than this have no room for their names
 

@@ -12,9 +12,9 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from comity.problems import Problem
-from comity.report.curves import Floats
 from comity.report.figures.style import FAINT, canvas
 from comity.report.measures import target_label
+from comity.report.series.curves import Floats
 
 DOT = 4.6  # diameter of a dot in points
 

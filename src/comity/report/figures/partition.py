@@ -9,9 +9,9 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
-from comity.report.dealt import class_counts
 from comity.report.figures.style import PALETTE, canvas, styled
-from comity.runs import Run
+from comity.report.series.partition import class_counts
+from comity.runs.directory import Run
 
 MOST = 60
 """More clients than this have no room in the picture."""

@@ -11,7 +11,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from comity.report.curves import Floats, objectives_of
 from comity.report.figures.learning import Runs
 from comity.report.figures.marks import draw_marks, mark_handles, marks_of, view
 from comity.report.figures.pairs import frame, off_axes
@@ -25,7 +24,8 @@ from comity.report.figures.style import (
     title_of,
 )
 from comity.report.measures import shown_names, vector
-from comity.runs import Run
+from comity.report.series.curves import Floats, objectives_of
+from comity.runs.directory import Run
 
 
 @styled

@@ -10,7 +10,6 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from comity.report.curves import KINDS, MEANINGS, Curves, Floats, curves, validated
 from comity.report.figures.style import (
     DASHES,
     GREY,
@@ -21,8 +20,9 @@ from comity.report.figures.style import (
     thousands,
 )
 from comity.report.measures import number
-from comity.report.words import words_of
-from comity.runs import Run
+from comity.report.series.curves import KINDS, MEANINGS, Curves, Floats, curves, validated
+from comity.report.terms import words_of
+from comity.runs.directory import Run
 
 _COLOURS = dict(zip(KINDS, PALETTE[:3], strict=True))
 _DASHES = dict(zip(KINDS, DASHES[:3], strict=True))

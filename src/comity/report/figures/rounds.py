@@ -6,10 +6,10 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from comity.report.curves import MEANINGS, curves, validated
 from comity.report.figures.marks import CONSTANT
 from comity.report.figures.style import GREY, canvas, series, styled
-from comity.runs import Run
+from comity.report.series.curves import MEANINGS, curves, validated
+from comity.runs.directory import Run
 
 _MARKED = 15  # rounds; so few points would not be seen in a line
 

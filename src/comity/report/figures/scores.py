@@ -6,12 +6,12 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from comity.report.curves import objectives_of
-from comity.report.dealt import constant_scores
 from comity.report.figures.marks import CONSTANT
 from comity.report.figures.style import PALETTE, canvas, legend_above, styled, title_of
 from comity.report.measures import number
-from comity.runs import Run
+from comity.report.series.curves import objectives_of
+from comity.report.series.partition import constant_scores
+from comity.runs.directory import Run
 
 _NAMED = 40  # more clients than this have no room for their names
 

@@ -10,8 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from comity.fronts import front
-from comity.report.curves import Floats, objectives_of, preferences_of
+from comity.core.pareto import front
 from comity.report.figures.marks import CONSTANT, draw_marks, mark_handles, marks_of, view
 from comity.report.figures.pairs import attained, frame, off_axes, pairs
 from comity.report.figures.style import (
@@ -24,7 +23,8 @@ from comity.report.figures.style import (
     title_of,
 )
 from comity.report.measures import vector
-from comity.runs import Run
+from comity.report.series.curves import Floats, objectives_of, preferences_of
+from comity.runs.directory import Run
 
 _NAMED = 10  # more clients than this have no room for their names
 _STAR: dict[str, Any] = {

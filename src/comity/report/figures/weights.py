@@ -15,9 +15,9 @@ from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
 from comity.problems import Objective
-from comity.report.curves import Floats
 from comity.report.figures.pairs import DOT, dot, pairs
 from comity.report.figures.style import FAINT, GREY, PALETTE, TIMES, canvas, styled
+from comity.report.series.curves import Floats
 from comity.searches import Search
 
 

@@ -29,7 +29,7 @@ from comity.report.tables.layout import (
     reference_text,
     remarks,
 )
-from comity.report.words import words_of
+from comity.report.terms import words_of
 
 if TYPE_CHECKING:
     from comity.report.figures.learning import Runs

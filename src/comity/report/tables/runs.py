@@ -19,7 +19,7 @@ from comity.report.tables.layout import (
     remarks,
     yardsticks,
 )
-from comity.report.words import words_of
+from comity.report.terms import words_of
 
 
 def run_table(results: Mapping[str, Any]) -> Table:

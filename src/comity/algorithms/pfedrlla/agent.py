@@ -1,0 +1,165 @@
+"""pFedRLLA's agent: from embeddings of clients to who learns how much from whom.
+
+It is DDPG on episodes of one step: a state (the embeddings of the givers, the receiver's last), an
+action (weights on the simplex) and a reward. Nothing follows the step, so the wanted value is the
+reward itself, and there is neither discount nor target network.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from comity.algorithms.pfedrlla.trainer import Pupil
+from comity.core.storage import Values
+from comity.learners.deterministic import ACTOR, CRITIC, PolicyGradient
+from comity.learners.replay import Replay
+from comity.problems.networks import layers
+
+Vectors = NDArray[np.float32]
+Kind = Literal["flat", "pairwise"]
+
+_HIDDEN = (256, 256)
+_RATE = 1e-3
+_ONE = np.array([0])
+
+
+class Flat(nn.Module):
+    """The paper's actor: all embeddings in, one weight a slot out."""
+
+    def __init__(self, slots: int, width: int, squashed: bool) -> None:
+        super().__init__()
+        bound = [nn.Tanh()] if squashed else []
+        self.weigh = nn.Sequential(*layers(slots * width, _HIDDEN, slots), *bound)
+
+    def forward(self, state: Tensor) -> Tensor:
+        return torch.softmax(self.weigh(state), dim=-1)
+
+
+class Pairwise(nn.Module):
+    """Weighs every slot by what it holds and by what the receiver is, all slots alike.
+
+    So the order of the givers means nothing, nor does their number.
+    """
+
+    def __init__(self, width: int, squashed: bool) -> None:
+        super().__init__()
+        bound = [nn.Tanh()] if squashed else []
+        self.width = width
+        self.weigh = nn.Sequential(*layers(3 * width + 1, _HIDDEN[:1], 1), *bound)
+
+    def forward(self, state: Tensor) -> Tensor:
+        return torch.softmax(self.weigh(pairs(state, self.width)).squeeze(-1), dim=-1)
+
+
+class PairwiseCritic(nn.Module):
+    """Values an action by the sum of what it does with every slot."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.width = width
+        self.read = nn.Sequential(*layers(3 * width + 2, _HIDDEN[:1], _HIDDEN[0]))
+        self.value = nn.Sequential(nn.ReLU(), *layers(_HIDDEN[0], _HIDDEN[1:], 1))
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        slots = inputs.shape[-1] // (self.width + 1)
+        state, action = inputs[..., :-slots], inputs[..., -slots:]
+        # a slot counts as much as its weight; its square tells one large weight from many small
+        each = torch.cat([pairs(state, self.width), action.unsqueeze(-1)], dim=-1)
+        said: Tensor = self.value((action.unsqueeze(-1) * self.read(each)).sum(dim=-2))
+        return said
+
+
+def pairs(state: Tensor, width: int) -> Tensor:
+    """What a slot holds, what the receiver (the last slot) is, their product, and who is who."""
+    each = state.reshape(*state.shape[:-1], -1, width)
+    own = each[..., -1:, :].expand_as(each)
+    itself = torch.zeros_like(each[..., :1])
+    itself[..., -1, :] = 1.0
+    return torch.cat([each, own, each * own, itself], dim=-1)
+
+
+class Networks(nn.Module):
+    """Actor and critic."""
+
+    def __init__(self, kind: Kind, slots: int, width: int, squashed: bool) -> None:
+        super().__init__()
+        self.actor: nn.Module
+        self.critic: nn.Module
+        if kind == "pairwise":
+            self.actor, self.critic = Pairwise(width, squashed), PairwiseCritic(width)
+        else:
+            self.actor = Flat(slots, width, squashed)
+            self.critic = nn.Sequential(*layers(slots * (width + 1), _HIDDEN, 1))
+
+
+class Agent:
+    """One agent for all clients: it acts, remembers and learns."""
+
+    def __init__(
+        self,
+        slots: int,
+        width: int,
+        *,
+        kind: Kind = "pairwise",
+        squashed: bool = False,
+        memory: int,
+    ) -> None:
+        networks = Networks(kind, slots, width, squashed)
+        self._gradient = PolicyGradient(networks.actor, networks.critic)
+        self._pupil = Pupil(networks, _RATE, parts=(ACTOR, CRITIC))
+        self._replay = Replay(
+            1,
+            memory,
+            before=np.zeros(slots * width, np.float32),
+            action=np.zeros(slots, np.float32),
+            reward=np.zeros((), np.float32),
+        )
+
+    @torch.no_grad()
+    def act(self, states: Vectors) -> NDArray[np.float64]:
+        """Weights (clients, slots) for states (clients, slots x width)."""
+        seen = torch.from_numpy(states)[None]
+        return np.asarray(self._gradient.act(self._pupil.tensors, seen)[0].double().numpy())
+
+    def remember(self, state: Vectors, action: NDArray[np.float64], reward: float) -> None:
+        self._replay.add(
+            _ONE, before=state[None], action=action[None], reward=np.array([reward], np.float32)
+        )
+
+    @property
+    def episodes(self) -> int:
+        """How many it has seen in all."""
+        return self._replay.added
+
+    def learn(self, generator: np.random.Generator, steps: int, batch_size: int) -> None:
+        """So many steps of critic and actor on what it remembers."""
+        for _ in range(steps):
+            batch = self._replay.sample(_ONE, generator.random((1, batch_size)))
+            tracked = self._pupil.tracked(CRITIC)
+            loss = self._gradient.critic_loss(
+                tracked, batch["before"], batch["action"], batch["reward"]
+            )
+            self._pupil.descend(loss, CRITIC)
+            tracked = self._pupil.tracked(ACTOR)
+            self._pupil.descend(self._gradient.actor_loss(tracked, batch["before"]), ACTOR)
+
+    def state(self) -> Values:
+        """Its networks, and all that it remembers."""
+        own = {f"networks.{name}": value for name, value in self._pupil.state().items()}
+        seen = self._replay.state()
+        return {**own, **{f"memory.{name}": value for name, value in seen.items()}}
+
+    def load(self, state: Values) -> None:
+        """Take back what `state` gave."""
+        parts: dict[str, Values] = {"networks": {}, "memory": {}}
+        for name, value in state.items():
+            kind, _, rest = name.partition(".")
+            parts[kind][rest] = value
+        self._pupil.load(parts["networks"])
+        if parts["memory"]:
+            self._replay.load(parts["memory"])

@@ -1,0 +1,254 @@
+"""pFedRLLA (Huang and Freris, 2024): an agent on the server decides who learns from whom.
+
+Bodies are averaged by data size; heads by weights that a reinforcement-learning agent draws from
+embeddings of the clients' heads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, ClassVar, Literal
+
+import numpy as np
+from pydantic import AfterValidator, PrivateAttr
+from torch import Tensor, nn
+
+from comity.algorithms.base import Algorithm, Round, Survey, algorithm
+from comity.algorithms.pfedrlla import agent_file
+from comity.algorithms.pfedrlla.agent import Kind
+from comity.algorithms.pfedrlla.allocation import Allocation
+from comity.algorithms.pfedrlla.model import (
+    MODEL,
+    UNKNOWN,
+    Watched,
+    followed,
+    head_of,
+    seen,
+    shapes_of,
+)
+from comity.core.fleet import Fleet, Matrix, Tree
+from comity.core.mixing import Mixing
+from comity.core.phases import Batch, Phase, Update, View
+from comity.core.rng import stream
+from comity.core.solvers import Vector
+from comity.core.storage import Values, part
+from comity.errors import UserError
+from comity.problems import DataProblem, Problem
+from comity.settings import setting
+
+Rule = Literal["weighted", "agent", "local"]
+_MOST = 100  # clients of whom a history keeps who took how much of whom
+
+
+@algorithm(
+    "pfedrlla",
+    title="pFedRLLA: layer-wise aggregation by a reinforcement-learning agent",
+    paper="Huang and Freris, 2024",
+    family="client-specific: personalised",
+    travels="the model, both ways, and its scores before and after each delivery",
+)
+class PFedRLLA(Algorithm):
+    """Ψ_k ← Σ_j ρ_j Ψ_j, ρ by data size; Φ_k ← Σ_j A_j Φ_j, A = actor(embeddings).
+
+    Givers are those who took part last, in the order of their ids, and the client itself. A is
+    rewarded with β₁ r₁ + β₂ r₂ + β₃ r₃ (`reward`) by what the client's validation samples say
+    before it trains; with several objectives, by the mean of its scores.
+    """
+
+    ordered: ClassVar[bool] = True
+    sends: ClassVar[tuple[str, ...]] = (f"{MODEL}*",)
+    surveys: ClassVar[tuple[str, ...]] = ("before", "after")
+
+    body: Rule = setting("weighted", "bodies by data size, by the agent, or not at all (local)")
+    head: Rule = setting("agent", "heads by the agent, by data size, or not at all (local)")
+    cut: str = setting("auto", "the head: auto, or patterns of its tensors, e.g. body.8.*,head.*")
+    agent: Annotated[str, AfterValidator(agent_file.named)] = setting(
+        "", "file of an agent that pretrain made; without one, it learns from nothing"
+    )
+    network: Kind = setting(
+        "pairwise", "of a new agent: pairwise, for any number of givers, or flat, as published"
+    )
+    reference: bool = setting(
+        False, "as in the public code: tanh before softmax, tokens without singular values"
+    )
+    score_reward: float = setting(1.0, "β₁: for a good model", at_least=0)
+    gain_reward: float = setting(1.0, "β₂: for one better than before", at_least=0)
+    likeness_reward: float = setting(2.0, "β₃: for weights by likeness of embeddings", at_least=0)
+    target: float = setting(1.0, "acc_tar: the accuracy that is aimed at")
+    warmup: int = setting(50, "rounds of random weights before an agent from nothing", at_least=0)
+    every: int = setting(10, "rounds between trainings of agent and encoder", at_least=1)
+    agent_steps: int = setting(5, "steps of the agent in a training", at_least=0)
+    encoder_steps: int = setting(5, "steps of the encoder in a training", at_least=0)
+    batch_size: int = setting(32, "episodes in a step of the agent", at_least=1)
+    memory: int = setting(100_000, "episodes that the agent remembers", at_least=1)
+    noise: float = setting(0.03, "spread of the noise on the agent's weights", at_least=0)
+
+    _desk: Allocation | None = PrivateAttr(None)
+    _updated: bool = PrivateAttr(False)
+    _rewards: list[tuple[float, float, float]] = PrivateAttr(default_factory=list)
+
+    # -- clients ---------------------------------------------------------------------------
+
+    def suits(self, problem: Problem, participants: int) -> None:
+        shapes = shapes_of(problem.model().state_dict())
+        heads = head_of(shapes, self.cut)
+        if not any(len(shapes[name]) == 2 for name in heads) or len(heads) == len(shapes):
+            raise UserError(
+                f"pfedrlla.cut = {self.cut!r}: a head is some of a network's tensors, a weight "
+                f"matrix among them; {problem.name} has {', '.join(shapes)}."
+            )
+        if not self.agent:
+            return
+        _, header = agent_file.load(self.agent)
+        if header["network"] == "flat" and header["participants"] != participants:
+            raise UserError(
+                f"pfedrlla.agent: this agent weighs {header['participants']} participants of a "
+                f"round, and here are {participants}. Change clients or participation, or pretrain "
+                "one with --set pfedrlla.network=pairwise, which weighs any number."
+            )
+        try:
+            self._staff(participants)
+        except (KeyError, ValueError) as error:
+            raise UserError(
+                f"pfedrlla.agent: the networks in {self.agent} are not those of this version "
+                f"({error}). Pretrain the agent again."
+            ) from None
+
+    def build(self, model: nn.Module, problem: Problem) -> nn.Module:
+        shapes = shapes_of(model.state_dict())
+        apart = self._asks and not self.agent and self.body != "local"
+        body = set(shapes) - set(head_of(shapes, self.cut)) if apart else ()
+        return Watched(model, [name for name in shapes if name in body])
+
+    def predictor(self, module: nn.Module, preference: Vector) -> nn.Module:
+        assert isinstance(module, Watched)
+        return module.model
+
+    def phases(self, problem: Problem) -> list[Phase]:
+        def follow(parameters: Tree, everything: Batch, view: View) -> Tree:
+            """Bodies that stand still follow when the agent has learned."""
+            return followed(parameters, view.brief["updated"])
+
+        def judge(parameters: Tree, everything: Batch, view: View) -> Tree:
+            return {"score": self._score(parameters, view, problem)}
+
+        return [Phase(train=(f"{MODEL}*",), before=follow, after=judge)]
+
+    def phases_alone(self, problem: Problem) -> list[Phase]:
+        return [Phase(train=(f"{MODEL}*",))]
+
+    def answer(self, problem: Problem) -> Update:
+        def said(parameters: Tree, everything: Batch, view: View) -> Tree:
+            after = self._score(parameters, view, problem)
+            return {"before": parameters["score"].clone(), "after": after}
+
+        return said
+
+    def _score(self, parameters: Tree, view: View, problem: Problem) -> Tensor:
+        """On validation samples; with the body that stands still, if there is one."""
+        assert isinstance(problem, DataProblem)
+        outputs = view.forward(seen(parameters), view.validation["inputs"])
+        return problem.scores(outputs, view.validation).mean()
+
+    # -- the server ------------------------------------------------------------------------
+
+    @property
+    def _asks(self) -> bool:
+        """Whether there is anything for the agent to decide."""
+        return "agent" in (self.body, self.head)
+
+    def brief(self, survey: Survey) -> dict[str, Vector]:
+        """Reward what clients were offered; tell them whether the agent has learned since."""
+        self._rewards = []
+        betas = (self.score_reward, self.gain_reward, self.likeness_reward)
+        told = zip(survey.present, survey.values["before"], survey.values["after"], strict=True)
+        for client, before, after in told:
+            # nothing was offered yet, or to a client that has not trained
+            if self._desk is not None and self._asks and before != UNKNOWN:
+                terms = self._desk.rewarded(client, float(after), float(before), self.target, betas)
+                self._rewards.append(terms)
+        return {"updated": np.array(float(self._updated))}
+
+    def mix(self, round: Round) -> Mapping[str, Mixing]:
+        heads = head_of(shapes_of(round.sent.tensors, stacked=True), self.cut)
+        if self._desk is None:
+            initial = round.start.select([0])
+            self._desk = self._desk_of(round.everyone, round.asked, initial, round.seed)
+        desk = self._desk
+        desk.take(round.present, round.sent, round.sizes)
+        rules: dict[Rule, Matrix] = {"local": np.eye(len(round.everyone))}
+        rules["weighted"] = desk.by_size()
+        if self._asks:
+            self._learn(desk, round)
+            rules["agent"] = desk.offer(self._weights(desk, round))
+        route = {client: place for place, client in enumerate(round.everyone)}
+        own = {rule: Mixing(weights, route, stored=desk.stored) for rule, weights in rules.items()}
+        return {**dict.fromkeys(heads, own[self.head]), "*": own[self.body]}
+
+    def _desk_of(
+        self, everyone: Sequence[int], participants: int, initial: Fleet, seed: int
+    ) -> Allocation:
+        """An empty desk; its agent is that of the file, or knows nothing."""
+        heads = head_of(shapes_of(initial.tensors, stacked=True), self.cut)
+        return Allocation(everyone, participants, initial, heads, *self._staff(participants, seed))
+
+    def _staff(self, participants: int, seed: int = 0) -> agent_file.Staff:
+        new = agent_file.Kinds(self.network, self.reference)
+        return agent_file.staff(self.agent, new, participants, self.memory, seed)
+
+    def _learn(self, desk: Allocation, round: Round) -> None:
+        """Agent and encoder are trained now and then; the encoder always while nothing is known."""
+        unknown, due = self._unknown(round), round.number % self.every == 0
+        if unknown or due:
+            desk.encoder.learn(desk.tokens, self.encoder_steps)
+        self._updated = due and not unknown and desk.agent.episodes >= self.batch_size
+        if self._updated:
+            draws = stream(round.seed, "agent learns", round.number)
+            desk.agent.learn(draws, self.agent_steps, self.batch_size)
+
+    def _weights(self, desk: Allocation, round: Round) -> Matrix:
+        """Everybody's weights over the givers: random at first, then the agent's, with noise."""
+        states, slots = desk.observe(), desk.participants + 1
+        draws = [stream(round.seed, "agent acts", round.number, c) for c in round.everyone]
+        if self._unknown(round):
+            return np.stack([generator.random(slots) for generator in draws])
+        noise = np.stack([generator.normal(0.0, self.noise, slots) for generator in draws])
+        return desk.agent.act(states) + noise
+
+    def _unknown(self, round: Round) -> bool:
+        return not self.agent and round.number <= self.warmup
+
+    def trained(self, state: Values) -> tuple[Values, dict[str, Any]]:
+        """What other runs may take of a server's `state`, and what it fits."""
+        kinds = agent_file.kinds(self.agent, agent_file.Kinds(self.network, self.reference))
+        return agent_file.networks(state), {
+            "participants": state["desk.participants"].item(),
+            **kinds._asdict(),
+        }
+
+    def account(self) -> dict[str, Any]:
+        """Rewards, how much the agent has seen, and who takes how much of whose head."""
+        if self._desk is None or not self._asks:
+            return {}
+        names = ("score", "gain", "likeness")
+        means = np.mean(self._rewards, axis=0).tolist() if self._rewards else [None] * len(names)
+        weights = self._desk.spread().round(5)
+        return {
+            "rewards": dict(zip(names, means, strict=True)),
+            "episodes": self._desk.agent.episodes,
+            "self_weight": float(weights.diagonal().mean()),
+            "weights": weights.tolist() if len(weights) <= _MOST else None,
+        }
+
+    def state(self) -> dict[str, Any]:
+        return {} if self._desk is None else {"updated": self._updated, **self._desk.state()}
+
+    def load(self, state: dict[str, Any]) -> None:
+        if not state:
+            return
+        self._updated = state.pop("updated")
+        everyone, participants = state["desk.everyone"].tolist(), state["desk.participants"].item()
+        stored = Fleet.from_arrays(part(state, "stored."))
+        assert stored is not None
+        self._desk = self._desk_of(everyone, participants, stored.select([0]), seed=0)
+        self._desk.load(state)

@@ -1,0 +1,108 @@
+"""Embeddings of clients' heads: pFedRLLA's multi-head auto-encoder.
+
+Every weight matrix of a head becomes a token of the same width, whatever its size; an LSTM reads a
+client's tokens, and the sum of what it says is the client's embedding. It learns by telling the
+tokens back.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.func import functional_call
+
+from comity.algorithms.pfedrlla.trainer import Pupil
+from comity.core.fleet import Fleet
+from comity.core.storage import Values
+
+ROWS = 32
+WIDTH = 128
+_RATE, _WEIGHT_DECAY = 5e-3, 1e-5
+_TINY = 1e-6  # singular values below this share of the first are rounding errors
+
+Tokens = NDArray[np.float32]
+"""Clients x matrices x ROWS²."""
+
+
+def token(matrix: Tensor, scaled: bool = True) -> NDArray[np.float64]:
+    """The left singular vectors of a matrix, cut into `ROWS` rows and centred, as one vector.
+
+    They are exact (the eigenvectors of the rows' inner products) and of one sign: the entry of
+    largest magnitude is positive. Each is multiplied by σ_j / σ_1, so that those of no meaning are
+    zero; ``scaled=False`` leaves that out, as the public code does.
+    """
+    flat = matrix.flatten().double()
+    cut = F.pad(flat, (0, -len(flat) % ROWS)).reshape(ROWS, -1)
+    gram = (cut @ cut.T).numpy()
+    gram = gram - gram.mean(axis=0) - gram.mean(axis=1, keepdims=True) + gram.mean()
+    values, vectors = np.linalg.eigh(gram)
+    sigma, vectors = np.sqrt(np.clip(values[::-1], 0.0, None)), vectors[:, ::-1]
+    largest = np.abs(vectors).argmax(axis=0)
+    vectors = vectors * np.where(vectors[largest, np.arange(ROWS)] < 0, -1.0, 1.0)
+    if scaled:
+        first = max(float(sigma[0]), 1e-300)
+        vectors = vectors * np.where(sigma > _TINY * first, sigma / first, 0.0)
+    return np.asarray(vectors.ravel())
+
+
+def tokens(heads: Fleet, scaled: bool = True) -> Tokens:
+    """One token for each weight matrix of each client's head."""
+    matrices = [tensor for tensor in heads.tensors.values() if tensor.dim() > 2]
+    each = [[token(matrix[row], scaled) for matrix in matrices] for row in range(len(heads))]
+    return np.array(each, dtype=np.float32)
+
+
+class AutoEncoder(nn.Module):
+    """Reads tokens with an LSTM; a linear decoder tells each of them back.
+
+    The public decoder, a second LSTM, has eighteen times the encoder's parameters.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.encoder = nn.LSTM(ROWS**2, WIDTH, num_layers=2, batch_first=True)
+        self.decoder = nn.Linear(WIDTH, ROWS**2)
+
+    def forward(self, tokens: Tensor) -> tuple[Tensor, Tensor]:
+        """Embeddings (clients, WIDTH), and the tokens as they are told back."""
+        said: Tensor = self.encoder(tokens)[0]
+        return said.sum(dim=1), self.decoder(said)
+
+
+class Encoder:
+    """The auto-encoder at work on the server."""
+
+    def __init__(self) -> None:
+        self._module = AutoEncoder()
+        self._pupil = Pupil(self._module, _RATE, _WEIGHT_DECAY, parts=("",))
+
+    @torch.no_grad()
+    def embed(self, tokens: Tokens) -> NDArray[np.float32]:
+        """One embedding a client."""
+        return np.asarray(self._run(tokens)[0].numpy())
+
+    def learn(self, tokens: Tokens, steps: int) -> float:
+        """So many steps on Σ_tokens MSE, mean over clients; the last loss."""
+        loss = torch.zeros(())
+        for _ in range(steps):
+            self._pupil.tracked("")
+            told = self._run(tokens)[1]
+            loss = (told - torch.from_numpy(tokens)).square().mean(dim=(0, 2)).sum()
+            self._pupil.descend(loss, "")
+        return float(loss.detach())
+
+    def _run(self, tokens: Tokens) -> tuple[Tensor, Tensor]:
+        own = {name: tensor[0] for name, tensor in self._pupil.tensors.items()}
+        said: tuple[Tensor, Tensor] = functional_call(
+            self._module, own, (torch.from_numpy(tokens),)
+        )
+        return said
+
+    def state(self) -> Values:
+        return self._pupil.state()
+
+    def load(self, state: Values) -> None:
+        self._pupil.load(state)

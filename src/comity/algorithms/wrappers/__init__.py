@@ -1,0 +1,1 @@
+"""Wrappers: server rules that go on top of any algorithm."""

@@ -1,0 +1,182 @@
+"""ConFREE (Zheng et al., 2025): the server's step without what clients' updates do to each other.
+
+It is no algorithm of its own: on the server it takes the place of the mean in any host that shares
+an update. Everything comes from the Gram matrix of the clients' updates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Any, Literal
+
+import numpy as np
+from pydantic import PrivateAttr
+from scipy.optimize import minimize
+
+from comity.algorithms.base import Round
+from comity.core.fleet import Matrix
+from comity.core.mixing import Mixing, Pick
+from comity.core.solvers import Vector
+from comity.errors import UserError
+from comity.settings import Settings, build, setting
+
+_TINY = 1e-12
+_NOTHING = 1e-6  # of the clients' root mean square update
+
+
+@dataclass(frozen=True)
+class Direction:
+    """d* = Σ_i weights_i Δ_i, and what it is made of."""
+
+    weights: Vector
+    guidance: Vector
+    """ḡ = Σ_i a_i Δ_i."""
+    worst: float
+    """min_j ⟨d*, Δ_j⟩ before it was rescaled: what the client that gains least gains."""
+    dual: float
+    """F(w*), which is the same number."""
+    solved: bool = True
+    """They are the same; else the guidance vector alone is the direction."""
+
+
+@dataclass(frozen=True)
+class Conflict:
+    """How much the updates of a round were against each other, and against the server's step."""
+
+    pairs: float
+    """Share of pairs of clients whose updates point apart."""
+    mean: float
+    """Share of clients whose update points against the plain mean."""
+    guided: float
+    """Share of clients whose update points against the step that was taken."""
+    unsolved: int
+    """In how many problems the guidance vector alone had to do."""
+
+
+def guidance(gram: Matrix, sequential: bool = False) -> Vector:
+    """a, with ḡ = Σ_i a_i Δ_i the mean of updates, each less what opposes another.
+
+    Simultaneously (the poster): all projections are of the original updates. Sequentially: one
+    after the other, in the order of the clients.
+    """
+    n = len(gram)
+    if not sequential:
+        opposed = np.where((gram < 0) & (gram.diagonal() > _TINY)[None], gram, 0.0)
+        np.fill_diagonal(opposed, 0.0)
+        projected = opposed / np.maximum(gram.diagonal(), _TINY)[None]
+        return np.asarray((1.0 - projected.sum(axis=0)) / n)
+    rows = np.eye(n)
+    for i in range(n):
+        for j in range(n):
+            along = float(rows[i] @ gram[:, j])
+            if i != j and along < 0 and gram[j, j] > _TINY:
+                rows[i, j] -= along / gram[j, j]
+    return np.asarray(rows.mean(axis=0))
+
+
+def direction(gram: Matrix, c: float, sequential: bool = False) -> Direction:
+    """max_d min_j ⟨d, Δ_j⟩ with ‖d − ḡ‖ ≤ c ‖ḡ‖, by its dual on the simplex.
+
+    w* = argmin ⟨ḡ, g_w⟩ + c ‖ḡ‖ ‖g_w‖, g_w = Σ_i w_i Δ_i; d* = ḡ + c ‖ḡ‖ g_w / ‖g_w‖.
+    """
+    n = len(gram)
+    live = gram.diagonal() > _TINY * max(float(gram.diagonal().max()), _TINY)
+    if n == 1 or not live.any():
+        return Direction(np.ones(n) / n, np.ones(n) / n, 0.0, 0.0)
+    scale = float(gram.diagonal()[live].mean())
+    gram = gram / scale
+    a = guidance(gram, sequential)
+    b, length = gram @ a, np.sqrt(max(float(a @ gram @ a), 0.0))
+    if length < _NOTHING:  # updates cancel: what is left is rounding error
+        return Direction(a, a, 0.0, 0.0)
+    inside = gram[np.ix_(live, live)]
+
+    def value(w: Vector) -> tuple[float, Vector]:
+        norm = np.sqrt(max(float(w @ inside @ w), 0.0) + _TINY)
+        return float(b[live] @ w) + c * length * norm, b[live] + c * length * (inside @ w) / norm
+
+    size = int(live.sum())
+    corner = int(np.argmin([value(vertex)[0] for vertex in np.eye(size)]))
+    simplex: Any = {"type": "eq", "fun": lambda w: w.sum() - 1, "jac": np.ones_like}
+    found = [
+        minimize(
+            value,
+            start,
+            jac=True,
+            bounds=[(0.0, 1.0)] * size,
+            method="SLSQP",
+            constraints=simplex,
+            options={"ftol": 1e-12, "maxiter": 500},
+        )
+        for start in (np.full(size, 1.0 / size), np.eye(size)[corner])
+    ]
+    best = min(found, key=lambda one: float(one.fun))
+    w = np.zeros(n)
+    w[live] = np.clip(best.x, 0.0, None)
+    w /= w.sum()
+    norm = np.sqrt(max(float(w @ gram @ w), 0.0) + _TINY)
+    weights = a + c * length / norm * w
+    worst, dual = float((gram[live] @ weights).min()), value(w[live])[0]
+    # what the weakest gains is the value of the dual, or the solver has not converged
+    solved = abs(worst - dual) <= 1e-3 * max(abs(dual), length) + _NOTHING
+    return Direction(weights if solved else a, a, worst * scale, dual * scale, solved)
+
+
+class ConFREE(Settings):
+    """Puts a conflict-free step in the place of a host's mean.
+
+    ``ConFREE("fedrep", c=0.3)`` names its host and so stands for an algorithm in `comity.run`.
+    """
+
+    c: float = setting(0.4, "how far the step may leave the guidance vector", above=0, below=1)
+    scope: Literal["tensor", "model"] = setting("tensor", "one problem a tensor, or one in all")
+    guidance: Literal["simultaneous", "sequential"] = setting(
+        "simultaneous", "projections of the original updates, or one after the other"
+    )
+    rescale: bool = setting(True, "divide the step by 1 + c², as the public code does")
+
+    _host: str | None = PrivateAttr(None)
+
+    def __init__(self, host: str | None = None, /, **values: Any) -> None:
+        if host is not None:
+            build(ConFREE, values, where="confree")  # a wrong value is named as everywhere
+        super().__init__(**values)
+        self._host = host
+
+    def unwrapped(self) -> dict[str, Any]:
+        """The settings of a run that this stands for."""
+        if self._host is None:
+            raise UserError("ConFREE needs an algorithm to go on top of: ConFREE('fedrep').")
+        return {"algorithm": self._host, "wrapper": "confree", "confree": self.model_dump()}
+
+    def guided(
+        self, mixings: Mapping[str, Mixing | Pick], round: Round, patterns: Sequence[str]
+    ) -> tuple[dict[str, Mixing | Pick], Conflict]:
+        """A host's mixings with a step in place of each mean of the tensors named by patterns."""
+        names = [n for n in round.sent if any(fnmatchcase(n, pattern) for pattern in patterns)]
+        grams = round.sent.group(*names).gram(round.start)
+        total: Matrix = sum(grams.values(), np.zeros(()))
+        if self.scope == "model":
+            directions = dict.fromkeys(names, self._direction(total))
+        else:
+            directions = {name: self._direction(gram) for name, gram in grams.items()}
+        factor = 1 / (1 + self.c**2) if self.rescale and len(total) > 1 else 1.0
+        weights = {name: factor * found.weights for name, found in directions.items()}
+        base = round.start.select([0])
+        steps = {n: Mixing.step(w, receivers=round.everyone, base=base) for n, w in weights.items()}
+        gains = np.stack([grams[name] @ weights[name] for name in names]).sum(axis=0)
+        return {**steps, **mixings}, Conflict(
+            pairs=_negative(total[~np.eye(len(total), dtype=bool)]),
+            mean=_negative(total.sum(axis=1)),
+            guided=_negative(gains),
+            unsolved=sum(not found.solved for found in directions.values()),
+        )
+
+    def _direction(self, gram: Matrix) -> Direction:
+        return direction(gram, self.c, self.guidance == "sequential")
+
+
+def _negative(values: Vector) -> float:
+    return float((values < 0).mean()) if values.size else 0.0

@@ -1,0 +1,1 @@
+"""Tensors and n x n algebra: what everything else is built on."""

@@ -1,0 +1,175 @@
+"""Preferences: each client's weights over the objectives, on the simplex.
+
+A specification is one short string, the same on the command line, in TOML and in Python:
+``dirichlet``, ``dirichlet:0.5``, ``equidistant``, ``gaussian``, ``same:0.3,0.7``,
+``shared:5,5,5,5`` or the path of a CSV file with one row a client and one column an objective.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+from scipy.special import logsumexp
+
+from comity.core.rng import stream
+from comity.errors import UserError
+
+Preferences = NDArray[np.float64]
+
+KINDS = {
+    "dirichlet": "Dirichlet(alpha) draws, alpha = 1 unless given: dirichlet:0.5",
+    "equidistant": "evenly spread points of least Riesz energy, the same for every seed",
+    "gaussian": "absolute values of a standard normal draw, divided by their sum",
+    "same": "the same weights for everybody: same:0.3,0.7",
+    "shared": "a few distinct preferences, each held by several clients: shared:5,5,5,5",
+    "FILE.csv": "your own: one row a client, one column an objective, rows sum to one",
+}
+
+
+def preferences(
+    spec: str | Sequence[Sequence[float]], clients: int, objectives: int, seed: int
+) -> Preferences:
+    """The preference matrix (clients x objectives) that a specification stands for."""
+    if not isinstance(spec, str):
+        return checked(spec, clients, objectives, where="preferences")
+    kind, _, argument = spec.partition(":")
+    generator = stream(seed, "preferences")
+    if kind == "dirichlet":
+        alpha = _number(argument or "1", spec)
+        return generator.dirichlet([alpha] * objectives, size=clients)
+    if kind == "gaussian" and not argument:
+        draws = np.abs(generator.standard_normal((clients, objectives)))
+        return np.asarray(draws / draws.sum(axis=1, keepdims=True))
+    if kind == "equidistant" and not argument:
+        return equidistant(clients, objectives)
+    if kind == "same":
+        try:
+            weights = [float(part) for part in argument.split(",")]
+        except ValueError:
+            weights = []
+        return checked([weights] * clients, clients, objectives, where=f"preferences: '{spec}'")
+    if kind == "shared":
+        counts = _counts(argument, spec, clients)
+        distinct = generator.dirichlet([1.0] * objectives, size=len(counts))
+        return np.repeat(distinct, counts, axis=0)
+    if spec.endswith(".csv"):
+        return read_csv(Path(spec), clients, objectives)
+    raise UserError(
+        f"preferences: '{spec}' is not one of dirichlet[:ALPHA], equidistant, gaussian, "
+        "same:W,W,…, shared:N,N,… or a file name ending in .csv."
+    )
+
+
+def read_csv(path: Path, clients: int, objectives: int) -> Preferences:
+    """Preferences from a file; a first row of names is allowed."""
+    try:
+        rows = [row for row in csv.reader(path.read_text().splitlines()) if row]
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"preferences: cannot read {path}: {error}.") from None
+    values: list[list[float]] = []
+    for number, row in enumerate(rows, start=1):
+        try:
+            values.append([float(cell) for cell in row])
+        except ValueError:
+            if number > 1:
+                raise UserError(
+                    f"preferences: {path}, row {number} is not numbers: {row}."
+                ) from None
+    return checked(values, clients, objectives, where=f"preferences: {path}")
+
+
+def checked(
+    values: Sequence[Sequence[float]], clients: int, objectives: int, where: str
+) -> Preferences:
+    """Make sure that given preferences fit the clients and lie on the simplex."""
+    if len(values) != clients or any(len(row) != objectives for row in values):
+        widths = sorted({len(row) for row in values})
+        raise UserError(
+            f"{where}: expected {clients} rows (one a client) of {objectives} weights (one an "
+            f"objective), got {len(values)} rows of {'/'.join(map(str, widths)) or 'no'} weights."
+        )
+    matrix = np.array(values, dtype=np.float64).reshape(clients, objectives)
+    for number, row in enumerate(matrix, start=1):
+        if not np.isfinite(row).all() or (row < 0).any() or abs(row.sum() - 1) > 1e-6:
+            which = f"row {number} " if clients > 1 else ""
+            raise UserError(
+                f"{where}: {which}{row.tolist()} is off the simplex: weights must be "
+                "non-negative and sum to one."
+            )
+    return np.asarray(matrix / matrix.sum(axis=1, keepdims=True))
+
+
+@lru_cache(maxsize=32)
+def equidistant(count: int, objectives: int) -> Preferences:
+    """Evenly spread weights: the points of least Riesz s-energy on the simplex, corners included.
+
+    The energy of points at distances d is the sum of 1/d^s with s = objectives²; its logarithm is
+    minimised from a fixed start, so the points depend on nothing but their number. For two
+    objectives they are i/(count-1).
+    """
+    if objectives == 2 and count > 1:
+        first = np.linspace(0.0, 1.0, count)
+        return np.stack([first, 1.0 - first], axis=1)
+    if count == 1 or objectives == 1:
+        return np.full((count, objectives), 1.0 / objectives)
+    corners = np.eye(objectives)[:count]
+    if count <= objectives:
+        return corners
+    power = float(objectives**2)
+
+    def points(free: NDArray[np.float64]) -> Preferences:
+        # squares of free numbers, divided by their sum, cover the simplex with its edges
+        squares = free.reshape(-1, objectives) ** 2
+        return np.concatenate([corners, squares / squares.sum(axis=1, keepdims=True)])
+
+    def log_energy(free: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+        at = points(free)
+        apart = at[:, None] - at[None]
+        squared = (apart**2).sum(axis=2) + np.eye(count)
+        logs = -power / 2 * np.log(squared)
+        np.fill_diagonal(logs, -np.inf)
+        energy = float(logsumexp(logs))
+        pull = np.exp(logs - energy) / squared
+        slope = -2 * power * (apart * pull[..., None]).sum(axis=1)[objectives:]
+        share, root = at[objectives:], free.reshape(-1, objectives)
+        slope -= (slope * share).sum(axis=1, keepdims=True)
+        return energy, (slope * 2 * root / (root**2).sum(axis=1, keepdims=True)).ravel()
+
+    start = stream(0, "equidistant", count, objectives).dirichlet([1.0] * objectives, count)
+    found = minimize(
+        log_energy,
+        np.sqrt(start[objectives:]).ravel(),
+        jac=True,
+        method="L-BFGS-B",
+        options={"maxiter": 500},
+    )
+    return points(found.x)
+
+
+def _number(text: str, spec: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not value > 0:
+        raise UserError(f"preferences: '{spec}' needs a positive number after the colon.")
+    return value
+
+
+def _counts(text: str, spec: str, clients: int) -> list[int]:
+    try:
+        counts = [int(part) for part in text.split(",")]
+    except ValueError:
+        counts = [0]
+    if min(counts) < 1 or sum(counts) != clients:
+        raise UserError(
+            f"preferences: '{spec}' must list positive counts that add up to {clients} clients, "
+            "e.g. shared:5,5,5,5."
+        )
+    return counts

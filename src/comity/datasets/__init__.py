@@ -1,0 +1,1 @@
+"""Files to samples: tables, images, how samples are partitioned among clients."""

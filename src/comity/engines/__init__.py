@@ -1,1 +1,0 @@
-"""Engines: where the clients of a federation live."""

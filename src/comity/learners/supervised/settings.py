@@ -1,0 +1,47 @@
+"""How supervised learning is set up."""
+
+from __future__ import annotations
+
+from typing import Literal, Self
+
+from comity.learners.base import LearnerSettings
+from comity.learners.supervised.compiling import compiler
+from comity.settings import setting
+
+_PAYS = 200_000  # client steps from which the seconds that compiling takes are earned back
+
+
+class SupervisedSettings(LearnerSettings):
+    """Settings of supervised learning; each problem brings its own defaults."""
+
+    learning_rate: float = setting(1e-3, "step size", above=0)
+    batch_size: int = setting(256, "samples in one step; all where a client has less", at_least=1)
+    optimiser: Literal["adam", "sgd"] = setting("adam", "adam or sgd; starts afresh every round")
+    momentum: float = setting(0.0, "momentum of sgd", at_least=0, below=1)
+    weight_decay: float = setting(0.0, "pull of all trained weights to zero", at_least=0)
+    scalarisation: Literal["linear", "smooth-tchebycheff"] = setting(
+        "linear", "how a preference makes one loss of several"
+    )
+    smoothing: float = setting(1.0, "smooth-tchebycheff: larger is closer to the maximum", above=0)
+    least_weight: float = setting(
+        0.01, "smooth-tchebycheff: a preference is raised to this", above=0, at_most=0.5
+    )
+    normalise: bool = setting(True, "divide each loss by what it is for the initial model")
+    compile: Literal["auto", "yes", "no"] = setting(
+        "auto", "compile the steps; auto: where the run is long enough to pay"
+    )
+    local_epochs: int = setting(
+        0,
+        "times that a client goes through its data in a round; 0: it takes local_steps",
+        at_least=0,
+    )
+    local_steps: int = setting(25, "steps a client takes in a round", at_least=1)
+    total_steps: int = setting(1500, "steps a client takes in all", at_least=1)
+
+    def decided(self, stack: int) -> Self:
+        """With what depends on the length of the run written down: compiled bits are others."""
+        if self.compile != "auto":
+            return self
+        known = self.local_epochs == 0  # who goes through its data takes steps of its own number
+        pays = known and stack * self.total_steps >= _PAYS and compiler() is not None
+        return self.model_copy(update={"compile": "yes" if pays else "no"})

@@ -1,0 +1,1 @@
+"""Data series behind figures and tables."""

@@ -1,0 +1,73 @@
+"""What pFedRLLA's agent did in a run, for pictures of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from comity.algorithms.pfedrlla.encoder import WIDTH
+from comity.core.storage import part
+from comity.report.series.curves import Floats
+from comity.report.series.partition import class_counts
+from comity.runs.directory import Run
+
+TERMS = ("score", "gain", "likeness")
+_LAST = 0.25  # of the rounds, over which weights are averaged
+
+
+@dataclass(frozen=True)
+class Deeds:
+    """What an agent decided, and what came of it."""
+
+    rounds: Floats
+    rewards: Floats
+    """Rounds x terms."""
+    weights: Floats
+    """Receivers x givers: mean over the last quarter of the rounds."""
+    overlap: Floats | None
+    """How much of the classes two clients have in common: Σ_c min(p_c, q_c)."""
+    embeddings: Floats | None
+    tokens: Floats | None
+    """What the embeddings are made of: the principal components of the heads."""
+    kinds: Sequence[str]
+    """Which classes each client has."""
+
+
+def deeds(run: Run) -> Deeds | None:
+    """None where no agent was at work, or where there are too many clients to show it."""
+    told = [e for e in run.history if e.get("server", {}).get("weights") is not None]
+    if not told:
+        return None
+    rewarded = [e for e in told if e["server"]["rewards"]["score"] is not None]
+    last = told[-max(1, round(_LAST * len(told))) :]
+    counts = class_counts(run)
+    shares = None if counts is None else counts / counts.sum(axis=1, keepdims=True)
+    overlap = None
+    if shares is not None:
+        overlap = np.minimum(shares[:, None], shares[None]).sum(axis=2)
+    embeddings, tokens = _embedded(run)
+    return Deeds(
+        rounds=np.array([e["round"] for e in rewarded], dtype=float),
+        rewards=np.array([[e["server"]["rewards"][t] for t in TERMS] for e in rewarded]),
+        weights=np.mean([e["server"]["weights"] for e in last], axis=0),
+        overlap=overlap,
+        embeddings=embeddings,
+        tokens=tokens,
+        kinds=[] if shares is None else [_kind(row) for row in shares],
+    )
+
+
+def _kind(shares: Floats) -> str:
+    """The classes that a client has more than a little of."""
+    return ", ".join(str(place) for place in np.flatnonzero(shares > 0.02))
+
+
+def _embedded(run: Run) -> tuple[Floats | None, Floats | None]:
+    found = run.load_checkpoint()
+    desk = {} if found is None else part(found[0], "0/algorithm/desk.")
+    if "states" not in desk:
+        return None, None
+    tokens = desk["tokens"].reshape(len(desk["tokens"]), -1)
+    return desk["states"][:, -WIDTH:].astype(float), tokens.astype(float)

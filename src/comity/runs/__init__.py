@@ -1,0 +1,1 @@
+"""Runs: directories, execution, results, comparisons and models at work."""

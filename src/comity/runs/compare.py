@@ -1,0 +1,344 @@
+"""Comparisons: several algorithms over several seeds and preference distributions.
+
+A comparison is a directory of ordinary runs, so it can be interrupted and resumed like one. An
+entry is an algorithm with, if wanted, settings of its own: ``fedpref``, ``fedavg+ft`` (the last
+mixing replaced by local training), ``fedpref[clustering=false,guard=false]``.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tomli_w
+
+from comity.algorithms import find
+from comity.configuration import (
+    RUN_SETTINGS,
+    Configuration,
+    configure,
+    parse_setting,
+    read_toml,
+)
+from comity.core.pareto import front, igd
+from comity.core.storage import write_whole
+from comity.errors import UserError, unknown
+from comity.problems import Problem, register
+from comity.problems import find as find_problem
+from comity.problems.own_table import completed
+from comity.runs.directory import CONFIG, Run
+from comity.runs.execute import check_workers, execute, free_path
+from comity.runs.parallel import Job, OnRound, carry_out_all
+
+PLAN, RESULTS, REFERENCE = "comparison.toml", "comparison.json", "reference_set.csv"
+PAIRED = "mean_scalarised"
+"""What an algorithm gains over another is measured in; a single objective's mean."""
+BASELINES = ("no-communication", "fedavg")
+"""What every algorithm is measured against, seed by seed."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A finished comparison: its table and the runs behind it."""
+
+    path: Path
+    results: dict[str, Any]
+    runs: dict[str, list[Run]]
+    """Runs by ``"entry|preferences"``, one a seed."""
+
+
+def compare(
+    problem: str | Problem | Mapping[str, Any],
+    *,
+    algorithms: Sequence[str],
+    seeds: int | Sequence[int] = 3,
+    preferences: str | Sequence[str] = "dirichlet",
+    out: str | Path | None = None,
+    workers: int = 1,
+    on_round: OnRound | None = None,
+    **settings: Any,
+) -> Comparison:
+    """Run each algorithm under each preference distribution with each seed, and tabulate.
+
+    ``workers`` processes share the runs. Other settings are those of `run`, for all algorithms
+    alike; tables of algorithms that take no part are refused.
+    """
+    if isinstance(problem, Problem):
+        problem = register(problem).name
+    elif isinstance(problem, Mapping):
+        problem = completed(problem)
+    plan = {
+        "problem": problem,
+        "algorithms": list(algorithms),
+        "seeds": seed_list(seeds),
+        "preferences": [preferences] if isinstance(preferences, str) else list(preferences),
+        "settings": settings,
+    }
+    check_workers(workers)
+    _configurations(plan)  # a mistake must show before anything is written
+    path = Path(out) if out is not None else free_path(default_name(problem))
+    start(path, PLAN, plan)
+    return carry_out(path, workers, on_round)
+
+
+def default_name(problem: str | Mapping[str, Any]) -> str:
+    """What a comparison's directory is called unless somebody says otherwise."""
+    return f"{find_problem(problem).name}-comparison".replace(":", "-")
+
+
+def seed_list(seeds: int | Sequence[int]) -> list[int]:
+    """So many seeds, or just these."""
+    return list(range(1, seeds + 1)) if isinstance(seeds, int) else list(seeds)
+
+
+def start(path: Path, file: str, plan: Mapping[str, Any]) -> None:
+    """Make a comparison's directory with its plan; an existing one is never touched."""
+    try:
+        path.mkdir(parents=True)
+    except FileExistsError:
+        raise UserError(
+            f"out: {path} exists already. Choose another directory, or go on with an interrupted "
+            f"comparison: comity resume {path}"
+        ) from None
+    write_whole(path / file, tomli_w.dumps(plan).encode())
+
+
+def carry_out(path: Path, workers: int = 1, on_round: OnRound | None = None) -> Comparison:
+    """Do what is left to do of a comparison."""
+    check_workers(workers)
+    planned = _configurations(read_toml(path / PLAN))
+    runs: dict[str, list[Run]] = {}
+    for (entry, preferences), configurations in planned.items():
+        name = re.sub(r"[^\w.+=-]+", "_", f"{entry}/{preferences}".replace("/", "|")).strip("_")
+        runs[f"{entry}|{preferences}"] = [
+            _run_at(path / name / f"seed-{c.seed}", c) for c in configurations
+        ]
+    left = [run for group in runs.values() for run in group if not run.finished]
+    jobs = [Job(run.path, run.configuration.rounds) for run in left]
+    problem = find_problem(read_toml(path / PLAN)["problem"])
+    carry_out_all(jobs, _work, problem, workers, on_round)
+    results = tabulate(problem.name, runs, path)
+    write_whole(path / RESULTS, (json.dumps(results, indent=2) + "\n").encode())
+
+    from comity.report import write_comparison_report  # drawing is slow to import
+
+    write_comparison_report(path, results, runs)
+    return Comparison(path, results, runs)
+
+
+def _work(path: Path, tell: OnRound) -> None:
+    execute(Run.open(path), on_round=tell)
+
+
+def open_comparison(path: Path) -> Comparison:
+    """A finished comparison on disk."""
+    if not (path / RESULTS).is_file():
+        raise UserError(f"{path} is not finished. Go on with: comity resume {path}")
+    results = json.loads((path / RESULTS).read_text())
+    runs: dict[str, list[Run]] = {}
+    for row in results["rows"]:
+        key = f"{row['algorithm']}|{row['preferences']}"
+        runs[key] = [Run.open(path / place) for place in row["runs"]]
+    return Comparison(path, results, runs)
+
+
+def split_entries(text: str) -> list[str]:
+    """``"fedavg,fedpref[guard=false,top_r=1]"`` as its entries."""
+    return [part.strip() for part in re.findall(r"[^,\[]+(?:\[[^\]]*\])?", text) if part.strip()]
+
+
+def with_wrapper(entries: Sequence[str], wrapper: str | None) -> list[str]:
+    """Entries, with the same under ConFREE, if asked, beside each that shares an update."""
+    if wrapper is None:
+        return list(entries)
+    if wrapper != "confree":
+        raise unknown("wrapper", wrapper, ("confree",))
+    found: list[str] = []
+    for entry in entries:
+        found.append(entry)
+        values = entry_values(entry)
+        if find(values["algorithm"]).guided and "wrapper" not in values:
+            name = values["algorithm"]
+            found.append(f"{name}+confree{entry.removeprefix(name)}")
+    return found
+
+
+def entry_values(entry: str) -> dict[str, Any]:
+    """The settings that an entry of a comparison stands for."""
+    match = re.fullmatch(r"([\w-]+)(\+confree)?(\+ft)?(?:\[(.*)\])?", entry)
+    if match is None:
+        raise UserError(
+            f"algorithms: '{entry}' is not NAME, NAME+confree, NAME+ft or NAME[setting=value,…], "
+            "e.g. fedpref[clustering=false]."
+        )
+    name, wrapped, fine_tuned, inside = match.groups()
+    find(name)
+    values: dict[str, Any] = {"algorithm": name}
+    if wrapped:
+        values["wrapper"] = "confree"
+    if fine_tuned:
+        values["fine_tune"] = "replace-last"
+    for part in (inside or "").split(","):
+        if part:
+            (key, *rest), value = parse_setting(part)
+            if rest or key in RUN_SETTINGS:
+                table = values if not rest else values.setdefault(key, {})
+                table[rest[0] if rest else key] = value
+            else:
+                values.setdefault(name, {})[key] = value
+    return values
+
+
+def _configurations(plan: Mapping[str, Any]) -> dict[tuple[str, str], list[Configuration]]:
+    """All runs of a plan, by entry and preferences."""
+    entries = {entry: entry_values(entry) for entry in plan["algorithms"]}
+    names = {values["algorithm"] for values in entries.values()}
+    if not entries or not plan["seeds"]:
+        raise UserError("a comparison needs at least one algorithm and one seed.")
+    if len(entries) < len(plan["algorithms"]) or len(set(plan["seeds"])) < len(plan["seeds"]):
+        raise UserError("a comparison must not name an algorithm or a seed twice.")
+    tables = {key for key, value in plan["settings"].items() if isinstance(value, Mapping)}
+    planned: dict[tuple[str, str], list[Configuration]] = {}
+    for entry, own in entries.items():
+        # a table of another algorithm of this comparison is not for this one
+        foreign = (tables & names) - {own["algorithm"]}
+        if "wrapper" not in {**plan["settings"], **own}:
+            foreign |= {"confree"}
+        common = {k: v for k, v in plan["settings"].items() if k not in foreign}
+        if not find(own["algorithm"]).communicates:
+            common = {k: v for k, v in common.items() if k not in ("guard", "fine_tune")}
+        merged = merge(common, own)
+        for preferences in plan["preferences"]:
+            planned[entry, str(preferences)] = [
+                configure(
+                    {**merged, "problem": plan["problem"], "preferences": preferences, "seed": seed}
+                )
+                for seed in plan["seeds"]
+            ]
+    return planned
+
+
+def merge(common: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings with one's own over the common ones, table by table."""
+    merged = dict(common)
+    for key, value in own.items():
+        both = isinstance(value, Mapping) and isinstance(merged.get(key), Mapping)
+        merged[key] = {**merged[key], **value} if both else value
+    return merged
+
+
+def _run_at(path: Path, configuration: Configuration) -> Run:
+    return Run.open(path) if (path / CONFIG).is_file() else Run.create(path, configuration)
+
+
+# -- the table -----------------------------------------------------------------------------
+
+
+def tabulate(problem: str, runs: Mapping[str, Sequence[Run]], path: Path) -> dict[str, Any]:
+    """Mean and spread (population standard deviation) of every measure over the seeds.
+
+    Where no front is known, IGD is measured from the non-dominated union of all runs, which is
+    written down beside the table.
+    """
+    every = [run for group in runs.values() for run in group]
+    union = None
+    if "igd" not in every[0].results["metrics"]:
+        union = front(np.concatenate([run.front for run in every]))
+        rows = [",".join(map(repr, row)) for row in union.tolist()]
+        write_whole(path / REFERENCE, ("\n".join(rows) + "\n").encode())
+    table: dict[str, Any] = {
+        "problem": problem,
+        "reference_point": every[0].results["reference_point"],
+        "rows": [],
+    }
+    table.update(_yardsticks(every))
+    for key, group in runs.items():
+        entry, _, preferences = key.partition("|")
+        metrics = [dict(run.results["metrics"]) for run in group]
+        last = [run.results.get("metrics_last", run.results["metrics"]) for run in group]
+        if union is not None:  # of the kept models: no vectors of the last ones are stored
+            for run, values in zip(group, metrics, strict=True):
+                values["igd"] = igd(run.front, union)
+        table["rows"].append(
+            {
+                "algorithm": entry,
+                "preferences": preferences,
+                "centralised": group[0].configuration.get_algorithm().centralised,
+                "seeds": [run.configuration.seed for run in group],
+                "metrics": spread_of(metrics),
+                "metrics_last": spread_of(last),
+                "pooled": pooled(group),
+                **_paired(entry, preferences, runs),
+                **_yardsticks(group),
+                "runs": [str(run.path.relative_to(path)) for run in group],
+            }
+        )
+    return table
+
+
+def _paired(
+    entry: str, preferences: str, runs: Mapping[str, Sequence[Run]]
+) -> dict[str, str | dict[str, Any]]:
+    """What an entry gains over its host, if it is wrapped, and over the baselines; seed by seed."""
+    values = entry_values(entry)
+    bare = {key: value for key, value in values.items() if key not in ("wrapper", "confree")}
+    found: dict[str, str | dict[str, Any]] = {}
+    over = {}
+    for key, group in runs.items():
+        other, _, kind = key.partition("|")
+        others = entry_values(other)
+        is_host = "wrapper" in values and others == bare
+        baseline = others["algorithm"] in BASELINES and "wrapper" not in others
+        if kind == preferences and other != entry and (is_host or baseline):
+            gain = _difference(runs[f"{entry}|{preferences}"], group)
+            if gain is not None:
+                over[other] = gain
+                found |= {"host": other} if is_host else {}
+    return {**found, "paired": over} if over else {}
+
+
+def _difference(runs: Sequence[Run], others: Sequence[Run]) -> dict[str, Any] | None:
+    """How much better runs are than others of the same seeds."""
+    ours, theirs = ([r.results["metrics"].get(PAIRED) for r in g] for g in (runs, others))
+    if None in (*ours, *theirs):  # a score that is undefined for all clients
+        return None
+    each = np.subtract(ours, theirs).round(6)  # as exact as returns and scores are
+    return {"mean": float(each.mean()), "std": float(each.std()), "each": each.tolist()}
+
+
+def pooled(runs: Sequence[Run]) -> dict[str, float]:
+    """The measures of all clients of several runs taken together, as one set of vectors."""
+    configurations = [run.configuration for run in runs]
+    vectors = np.concatenate([run.vectors for run in runs])
+    preferences = np.concatenate([c.get_preferences() for c in configurations])
+    return configurations[0].get_problem().measures(vectors, preferences)
+
+
+def _yardsticks(runs: Sequence[Run]) -> dict[str, dict[str, float]]:
+    """What doing nothing and the best possible would have brought, on average."""
+    return {
+        kind: {
+            name: value["mean"]
+            for name, value in spread_of(run.results[kind] for run in runs).items()
+        }
+        for kind in ("trivial", "optimum")
+        if kind in runs[0].results
+    }
+
+
+def spread_of(values: Iterable[Mapping[str, float]]) -> dict[str, dict[str, float]]:
+    """Mean and population standard deviation of each measure, of the runs that have it."""
+    rows = list(values)
+    names = dict.fromkeys(name for row in rows for name in row)
+    found = {name: np.array([row[name] for row in rows if name in row]) for name in names}
+    columns = {name: column[np.isfinite(column)] for name, column in found.items()}
+    return {
+        name: {"mean": float(column.mean()), "std": float(column.std())}
+        for name, column in columns.items()
+        if len(column)
+    }

@@ -1,0 +1,293 @@
+"""The run directory: configuration, history, checkpoint, models and results of one run.
+
+config.toml              complete: running it again gives the same bits
+history.jsonl            one line a round, appended and flushed
+checkpoint.safetensors   everything needed to go on, in one file that is whole or absent
+models/client-*.safetensors
+spans.safetensors        what clients reach at many preferences, where their models take any
+results.json             no times and no paths: equal runs have equal bytes
+timing.json              how long it took: in all, at the clients, on the server
+report.html, *.png       the pictures
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from comity.algorithms import Algorithm
+from comity.configuration import Configuration, configure, read_toml
+from comity.core.fleet import Fleet
+from comity.core.pareto import front
+from comity.core.preferences import checked
+from comity.core.storage import Values, load_values, save_values, write_whole
+from comity.errors import UserError
+from comity.version import __version__
+
+CONFIG, HISTORY, CHECKPOINT = "config.toml", "history.jsonl", "checkpoint.safetensors"
+RESULTS, TIMING, MODELS = "results.json", "timing.json", "models"
+SPANS = "spans.safetensors"
+
+
+@dataclass(frozen=True)
+class Spans:
+    """What clients reach whose models take any preference."""
+
+    preferences: NDArray[np.float64]
+    """Those that were asked for (preferences x objectives): importance, more is more."""
+    vectors: NDArray[np.float64]
+    """Objective vectors on test samples (clients x preferences x objectives)."""
+
+
+class Directory:
+    """What a run or a search has on disk: configuration, history, checkpoint, results, times."""
+
+    kind: ClassVar[str]
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __repr__(self) -> str:
+        return f"<comity {self.kind} {self.path}>"
+
+    @classmethod
+    def make(cls, path: Path, configuration: str) -> Self:
+        """Start a directory with a configuration as TOML; an existing one is never touched."""
+        try:
+            path.mkdir(parents=True)
+        except FileExistsError:
+            raise UserError(
+                f"out: {path} exists already. Choose another directory, or go on with an "
+                f"interrupted {cls.kind}: comity resume {path}"
+            ) from None
+        except OSError as error:
+            raise UserError(f"out: cannot create {path}: {error.strerror}.") from None
+        write_whole(path / CONFIG, configuration.encode())
+        return cls(path)
+
+    @classmethod
+    def open(cls, path: str | Path) -> Self:
+        """An existing directory."""
+        path = Path(path)
+        if not (path / CONFIG).is_file():
+            raise UserError(f"{path} is not a {cls.kind} directory: it has no {CONFIG}.")
+        return cls(path)
+
+    @property
+    def finished(self) -> bool:
+        return (self.path / RESULTS).is_file()
+
+    @cached_property
+    def results(self) -> dict[str, Any]:
+        """What it ended with, as in ``results.json``."""
+        if not self.finished:
+            raise UserError(f"{self.path} is not finished. Go on with: comity resume {self.path}")
+        return dict(_read_json(self.path / RESULTS))
+
+    @property
+    def seconds(self) -> float:
+        return float(_read_json(self.path / TIMING)["seconds"])
+
+    @property
+    def spent(self) -> dict[str, float]:
+        """Of the seconds of a run's rounds, those in which clients or the server were at work."""
+        return {k: v for k, v in _read_json(self.path / TIMING).items() if k != "seconds"}
+
+    @property
+    def history(self) -> list[dict[str, Any]]:
+        """One entry a round of a run, or an iteration of a search."""
+        path = self.path / HISTORY
+        if not path.is_file():
+            return []
+        return [json.loads(line) for line in path.read_text().splitlines()]
+
+    def save_checkpoint(self, tensors: Values, values: Mapping[str, Any]) -> None:
+        save_values(self.path / CHECKPOINT, tensors, values)
+
+    def load_checkpoint(self) -> tuple[Values, dict[str, Any]] | None:
+        """The last checkpoint; None if there is none yet."""
+        path = self.path / CHECKPOINT
+        return load_values(path) if path.is_file() else None
+
+    def append_history(self, entry: Mapping[str, Any]) -> None:
+        with (self.path / HISTORY).open("a") as file:
+            file.write(json.dumps(entry) + "\n")
+
+    def rewrite_history(self, entries: Sequence[Mapping[str, Any]]) -> None:
+        """The history as a checkpoint has it: later entries are cut, missing ones added."""
+        lines = "".join(json.dumps(entry) + "\n" for entry in entries)
+        write_whole(self.path / HISTORY, lines.encode())
+
+    def save_results(
+        self, results: Mapping[str, Any], seconds: float, spent: Mapping[str, float] | None = None
+    ) -> None:
+        """The last thing that is written: its presence means that all is finished."""
+        write_whole(self.path / TIMING, _json({"seconds": seconds, **(spent or {})}))
+        write_whole(self.path / RESULTS, _json(results))
+
+
+class Run(Directory):
+    """One run on disk, finished or not."""
+
+    kind = "run"
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self._modules: dict[int, nn.Module] = {}
+
+    @classmethod
+    def create(cls, path: Path, configuration: Configuration) -> Run:
+        """Start a run's directory."""
+        return cls.make(path, configuration.to_toml())
+
+    @cached_property
+    def configuration(self) -> Configuration:
+        return configure(read_toml(self.path / CONFIG))
+
+    @property
+    def front(self) -> NDArray[np.float64]:
+        """The non-dominated objective vectors of the clients' models."""
+        return front(self.vectors[self.configuration.get_problem().counts(self.vectors)])
+
+    @property
+    def vectors(self) -> NDArray[np.float64]:
+        """The objective vectors of the clients' models, one row a client."""
+        return self._vectors("objectives")
+
+    @property
+    def vectors_last(self) -> NDArray[np.float64]:
+        """The same of the models of the last round."""
+        return self._vectors("objectives_last")
+
+    def _vectors(self, field: str) -> NDArray[np.float64]:
+        rows = [row.get(field, row["objectives"]) for row in self.results["per_client"]]
+        # None, where a score is undefined, becomes nan
+        return np.array([list(row.values()) for row in rows], dtype=np.float64)
+
+    @property
+    def spans(self) -> Spans | None:
+        """What clients reach at many preferences; None where their models take none."""
+        path = self.path / SPANS
+        if not path.is_file():
+            return None
+        tensors, _ = load_values(path)
+        return Spans(tensors["preferences"], tensors["vectors"])
+
+    def model(self, client: int) -> nn.Module:
+        """A client's model as a plain module; where it takes any preference, at the client's."""
+        own = self.configuration.get_preferences()
+        module = self._module(client)
+        return self._algorithm.predictor(module, own[client]).eval()
+
+    def model_for(self, client: int, preference: Sequence[float]) -> nn.Module:
+        """A client's model at a preference (importance: more is more), as a plain module.
+
+        Only for algorithms whose models take any preference, such as praffl.
+        """
+        names = self._objectives
+        if len(preference) != len(names):
+            raise UserError(
+                f"preference: {self.path} has {len(names)} objectives ({', '.join(names)}), got "
+                f"{len(preference)} weights; give one each."
+            )
+        (wanted,) = checked([list(preference)], 1, len(names), where="preference")
+        if not self._takes_any:
+            raise UserError(
+                f"{self.path}: a model of {self.configuration.algorithm} takes no preference; use "
+                "the model as it is (no preference given), or train with praffl."
+            )
+        return self._algorithm.predictor(self._module(client), wanted).eval()
+
+    @cached_property
+    def _algorithm(self) -> Algorithm:
+        return self.configuration.get_algorithm()
+
+    @cached_property
+    def _objectives(self) -> list[str]:
+        return [objective.name for objective in self.configuration.get_problem().objectives]
+
+    @cached_property
+    def _takes_any(self) -> bool:
+        """Whether models take any preference."""
+        return self._algorithm.spanned(len(self._objectives), "test") is not None
+
+    def _module(self, client: int) -> nn.Module:
+        """All that a client keeps, loaded once."""
+        if client not in self._modules:
+            clients = len(self.results["per_client"])  # which refuses an unfinished run
+            if not 0 <= client < clients:
+                raise UserError(
+                    f"client = {client}: {self.path} has no such client; they are 0 to "
+                    f"{clients - 1}."
+                )
+            path = self.path / MODELS / f"client-{client}.safetensors"
+            self._modules[client] = load_model(path, self.configuration.get_module())
+        return self._modules[client]
+
+    # -- while it runs ---------------------------------------------------------------------
+
+    def cut_history(self, rounds: int) -> None:
+        """Drop what was recorded after the checkpoint from which the run goes on."""
+        path = self.path / HISTORY
+        lines = path.read_bytes().splitlines(keepends=True) if path.is_file() else []
+        if len(lines) < rounds:
+            raise UserError(
+                f"{path} is damaged: {len(lines)} of {rounds} rounds are left. Start again with: "
+                f"comity run --config {self.path / CONFIG}"
+            )
+        write_whole(path, b"".join(lines[:rounds]))
+
+    def save_spans(self, spans: Spans) -> None:
+        arrays = {"preferences": spans.preferences, "vectors": spans.vectors}
+        save_values(self.path / SPANS, arrays, about(self.configuration))
+
+    def save_models(self, models: Fleet) -> None:
+        """One file a client, with what is needed to use it in its header."""
+        (self.path / MODELS).mkdir(exist_ok=True)
+        for client in range(len(models)):
+            path = self.path / MODELS / f"client-{client}.safetensors"
+            save_model(path, models, client, {**about(self.configuration), "client": client})
+
+
+def about(configuration: Configuration) -> dict[str, Any]:
+    """What the header of a model's file says of its origin."""
+    return {
+        "problem": configuration.problem_name,
+        "algorithm": configuration.algorithm,
+        "settings": configuration.algorithm_settings,
+        "version": __version__,
+    }
+
+
+def save_model(path: Path, models: Fleet, row: int, header: Mapping[str, Any]) -> None:
+    """One row of a fleet as a file of its own."""
+    values = {name: tensor[row].numpy() for name, tensor in models.tensors.items()}
+    save_values(path, values, header)
+
+
+def load_model(path: Path, template: nn.Module) -> nn.Module:
+    """What `save_model` wrote, as a plain module."""
+    tensors, _ = load_values(path)
+    fleet = Fleet({k: torch.from_numpy(v[None]) for k, v in tensors.items()})
+    return fleet.module(0, template)
+
+
+def _json(value: Mapping[str, Any]) -> bytes:
+    return (json.dumps(value, indent=2) + "\n").encode()
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        content: dict[str, Any] = json.loads(path.read_text())
+        return content
+    except (OSError, ValueError) as error:
+        raise UserError(f"{path} is damaged: {error}.") from None

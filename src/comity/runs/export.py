@@ -1,0 +1,291 @@
+"""Models at work: answers to new rows, and files that other programs can use.
+
+An exported file holds a plain network and says in its header all that is needed to use it: its
+layers, its inputs and how they are scaled, and what comes out.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from safetensors import SafetensorError
+from torch import Tensor, nn
+
+from comity.core.storage import load_values, save_values, write_whole
+from comity.datasets.columns import Source, read_columns
+from comity.errors import UserError
+from comity.problems import DataProblem, EnvironmentProblem, Problem
+from comity.problems.networks import ActorCritic
+from comity.runs.directory import Run, about
+
+_POINTWISE: dict[str, type[nn.Module]] = {
+    "relu": nn.ReLU,
+    "tanh": nn.Tanh,
+    "sigmoid": nn.Sigmoid,
+    "silu": nn.SiLU,
+    "identity": nn.Identity,
+}
+
+
+# -- answers -------------------------------------------------------------------------------
+
+
+class Answer(NamedTuple):
+    """What a model says of one row."""
+
+    row: int
+    """As in the file, where the header is row 1."""
+    probability: float
+    """Of yes."""
+    answer: int
+    """1 for yes, 0 for no."""
+
+
+def predict(
+    run: Run, source: Source, client: int, preference: Sequence[float] | None = None
+) -> list[Answer]:
+    """A client's answers to the rows of a CSV file, a mapping of columns or a data frame.
+
+    ``preference`` is for algorithms whose models take any; unless given, the client's own counts.
+    """
+    module, problem = model_at(run, client, preference), run.configuration.get_problem()
+    if not isinstance(problem, DataProblem):
+        raise UserError(
+            f"problem {problem.name} has environments, so rows of a file mean nothing to its "
+            "models; use run.model from Python, or export the model."
+        )
+    inputs = problem.inputs_of(read_columns(source, "data"))
+    with torch.inference_mode():
+        yes = _evidence(module(inputs), problem).double()
+    chances = torch.sigmoid(yes).tolist()
+    return [
+        Answer(row, round(chance, 6), int(answer))
+        for row, (chance, answer) in enumerate(zip(chances, (yes > 0).tolist(), strict=True), 2)
+    ]
+
+
+def _evidence(outputs: Tensor, problem: Problem) -> Tensor:
+    """The logit of yes against no; softmax of two logits is sigmoid of their difference."""
+    if outputs.ndim == 2 and outputs.shape[1] == 1:
+        return outputs[:, 0]
+    if outputs.ndim == 2 and outputs.shape[1] == 2:
+        return outputs[:, 1] - outputs[:, 0]
+    raise UserError(
+        f"problem {problem.name}: outputs of shape {list(outputs.shape[1:])} are no answer of yes "
+        "or no; use run.model from Python."
+    )
+
+
+def as_csv(answers: Sequence[Answer]) -> str:
+    """One line a row, below a header."""
+    lines = (f"{a.row},{a.probability:.6f},{a.answer}\n" for a in answers)
+    return f"{','.join(Answer._fields)}\n{''.join(lines)}"
+
+
+def model_at(run: Run, client: int, preference: Sequence[float] | None) -> nn.Module:
+    """A client's model, at a preference if one is given."""
+    return run.model(client) if preference is None else run.model_for(client, preference)
+
+
+def preference_at(run: Run, client: int, preference: Sequence[float] | None) -> list[float]:
+    """The preference that is given, or the client's own."""
+    own = run.configuration.get_preferences()[client] if preference is None else preference
+    return [float(weight) for weight in own]
+
+
+# -- files ---------------------------------------------------------------------------------
+
+
+def export(
+    run: Run,
+    target: str | Path,
+    client: int,
+    preference: Sequence[float] | None = None,
+    *,
+    force: bool = False,
+) -> Path:
+    """Write a client's model to a .safetensors or .onnx file for use without Comity."""
+    target = Path(target)
+    if target.suffix not in (".safetensors", ".onnx"):
+        raise UserError(f"{target}: the name must end in .safetensors or .onnx.")
+    if target.exists() and not force:
+        raise UserError(f"{target} exists already; choose another name, or overwrite it: --force.")
+    module, problem = model_at(run, client, preference), run.configuration.get_problem()
+    header = {
+        **about(run.configuration),
+        "client": client,
+        "objectives": [objective.name for objective in problem.objectives],
+        "preference": preference_at(run, client, preference),
+        "features": _features(problem),
+        "scaling": _scaling(problem),
+        "outputs": _meaning(module, problem),
+    }
+    if target.suffix == ".onnx":
+        content = _onnx(module, problem, header)
+        with _writing(target):
+            write_whole(target, content)
+    else:
+        layers = list(_flat(module))
+        header["layers"] = [_described(layer) for layer in layers]
+        tensors = nn.Sequential(*layers).state_dict()
+        with _writing(target):
+            save_values(target, {name: value.numpy() for name, value in tensors.items()}, header)
+    return target
+
+
+def load_exported(path: str | Path) -> nn.Module:
+    """The network in a file that `export` wrote (.safetensors), from the file alone."""
+    tensors, header = load_values(Path(path))
+    if "layers" not in header:
+        raise UserError(
+            f"{path} does not say its layers; write it with comity export, or use run.model."
+        )
+    try:
+        with torch.device("meta"):  # no random numbers are drawn for weights that are known
+            network = nn.Sequential(*map(_layer, header["layers"]))
+        state = {name: torch.from_numpy(value) for name, value in tensors.items()}
+        network.load_state_dict(state, assign=True)
+    except (KeyError, TypeError, RuntimeError) as error:
+        raise UserError(f"{path} is damaged: its layers and tensors do not fit: {error}.") from None
+    return network.eval()
+
+
+def write_new(path: Path, text: str) -> None:
+    """Write a file that is not there yet."""
+    if path.exists():
+        raise UserError(f"{path} exists already; choose another name or remove it.")
+    with _writing(path):
+        write_whole(path, text.encode())
+
+
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, SafetensorError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise UserError(f"cannot write {path}: {why}.") from None
+
+
+# -- what a file says ----------------------------------------------------------------------
+
+
+def _flat(module: nn.Module) -> Iterator[nn.Module]:
+    """The layers of a chain, whatever chains it is made of."""
+    if isinstance(module, nn.Sequential):
+        for part in module:
+            yield from _flat(part)
+    else:
+        yield module
+
+
+def _described(layer: nn.Module) -> dict[str, Any]:
+    if type(layer) is nn.Linear:
+        bias = layer.bias is not None
+        return {"type": "linear", "in": layer.in_features, "out": layer.out_features, "bias": bias}
+    for name, kind in _POINTWISE.items():
+        if type(layer) is kind:
+            return {"type": name}
+    raise UserError(
+        f"a .safetensors file can describe chains of linear, {', '.join(_POINTWISE)} layers, not "
+        f"{type(layer).__name__}, which this model has; export to .onnx, or use run.model."
+    )
+
+
+def _layer(what: Mapping[str, Any]) -> nn.Module:
+    """What `_described` described."""
+    if what["type"] == "linear":
+        return nn.Linear(what["in"], what["out"], bias=what["bias"])
+    return _POINTWISE[what["type"]]()
+
+
+def _features(problem: Problem) -> list[str] | None:
+    """The names of the inputs, where they come from a table."""
+    encode = problem.encode if isinstance(problem, DataProblem) else None
+    return None if encode is None else list(encode.features)
+
+
+def _scaling(problem: Problem) -> dict[str, list[float]] | None:
+    """What is subtracted from each raw input and what it is then divided by, if that is all."""
+    if not isinstance(problem, DataProblem) or problem.encode is None:
+        return None
+    raw, learned = problem.samples().columns["inputs"].double(), problem.columns()["inputs"]
+    ends = torch.stack([torch.zeros(raw.shape[1]), torch.ones(raw.shape[1])]).double()
+    zero, one = problem.prepared(ends)
+    divide = 1 / (one - zero)
+    subtract = 0.0 - zero * divide
+    if not torch.allclose(((raw - subtract) / divide).float(), learned, rtol=1e-3, atol=1e-3):
+        return None
+    return {"subtract": subtract.tolist(), "divide": divide.tolist()}
+
+
+def _meaning(module: nn.Module, problem: Problem) -> str:
+    if isinstance(module, ActorCritic):
+        return "the action, within the environment's bounds"
+    if isinstance(problem, EnvironmentProblem):
+        return "one value an action; take the action with the largest"
+    assert isinstance(problem, DataProblem)
+    with torch.inference_mode():
+        shape = module(problem.columns()["inputs"][:1]).shape[1:]
+    if shape == (1,):
+        return "the logit of yes; its sigmoid is the probability of yes"
+    if shape == (2,):
+        return "the logits of no and yes; their softmax is the probabilities"
+    return f"outputs of shape {list(shape)}, as the losses of {problem.name} take them"
+
+
+def _onnx(module: nn.Module, problem: Problem, header: Mapping[str, Any]) -> bytes:
+    """The model in ONNX for any number of rows, with the header among its metadata."""
+    if find_spec("onnx") is None or find_spec("onnxscript") is None:
+        raise UserError(
+            "a .onnx file needs two packages more: pip install 'comity[onnx]'; a .safetensors file "
+            "needs none."
+        )
+    if isinstance(problem, DataProblem):
+        example = problem.columns()["inputs"][:2]
+    else:
+        assert isinstance(problem, EnvironmentProblem)
+        shape = problem.environment().observation_space.shape
+        example = torch.zeros(2, int(np.prod(shape)))
+    with _quiet():
+        try:
+            program = torch.onnx.export(
+                module,
+                (example,),
+                dynamo=True,
+                verbose=False,
+                input_names=["inputs"],
+                output_names=["outputs"],
+                dynamic_shapes=({0: torch.export.Dim("rows")},),
+            )
+        except torch.onnx.errors.OnnxExporterError as error:
+            raise UserError(
+                f"a model of {header['algorithm']} on {problem.name} cannot be written as ONNX "
+                f"({str(error).splitlines()[0]}); use run.model from Python."
+            ) from None
+    assert program is not None
+    program.model.metadata_props["comity"] = json.dumps(dict(header))
+    return bytes(program.model_proto.SerializeToString())
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without the exporter's remarks on packages that nobody needs here."""
+    log = logging.getLogger("torch.onnx")
+    level = log.level
+    log.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        log.setLevel(level)

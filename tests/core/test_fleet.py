@@ -1,0 +1,124 @@
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import nn
+
+from comity.core import fleet as fleets
+from comity.core.fleet import Fleet, forward
+
+
+def random_fleet(n: int, seed: int = 0) -> Fleet:
+    g = torch.Generator().manual_seed(seed)
+    return Fleet({"a": torch.randn(n, 7, 3, generator=g), "b": torch.randn(n, 5, generator=g)})
+
+
+def test_rows_are_copies_of_the_module_and_go_back_into_one():
+    module = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2))
+    fleet = Fleet.of(module, 3)
+    fleet["2.bias"][1] += 1.0
+    other = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2))
+    x = torch.randn(6, 3)
+    torch.testing.assert_close(fleet.module(1, other)(x), module(x) + 1.0)
+
+
+class Gated(nn.Module):
+    """Not a plain chain, so it has to be mapped."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.left, self.right = nn.Linear(3, 2), nn.Linear(3, 2)
+
+    def forward(self, x):
+        return self.left(x) * torch.sigmoid(self.right(x))
+
+
+@pytest.mark.parametrize(
+    "module",
+    [nn.Sequential(nn.Linear(3, 8), nn.Tanh(), nn.Linear(8, 2)), Gated()],
+    ids=["stacked", "mapped"],
+)
+def test_all_models_at_once_give_what_each_gives_alone(module):
+    fleet = Fleet.of(module, 4)
+    for tensor in fleet.tensors.values():
+        tensor += 0.1 * torch.randn_like(tensor)
+    x = torch.randn(4, 5, 3)
+    tensors = {k: t.requires_grad_() for k, t in fleet.tensors.items()}
+    together = forward(module)(tensors, x)
+    grads = torch.autograd.grad(together.square().sum(), list(tensors.values()))
+    for i in range(4):
+        single = Fleet({k: t[i : i + 1].detach() for k, t in tensors.items()}).module(0, module)
+        alone = single(x[i])
+        torch.testing.assert_close(together[i], alone)
+        own = torch.autograd.grad(alone.square().sum(), list(single.parameters()))
+        for stacked, one in zip(grads, own, strict=True):
+            torch.testing.assert_close(stacked[i], one)
+
+
+@given(st.integers(0, 1000))
+def test_mixing_is_a_matrix_product(seed):
+    fleet = random_fleet(4, seed)
+    weights = np.random.default_rng(seed).dirichlet(np.ones(4), size=3)
+    mixed = fleet.mix(weights)
+    for name in fleet:
+        wanted = np.tensordot(weights, fleet[name].double().numpy(), axes=1)
+        np.testing.assert_allclose(mixed[name], wanted, atol=1e-5)
+
+
+def test_blocks_do_not_change_products(monkeypatch):
+    fleet, start = random_fleet(9), random_fleet(9, seed=1)
+    whole = fleet.similarity(start, 0.6), fleet.gram(start)["a"], fleet.distance(start)
+    monkeypatch.setattr(fleets, "_BLOCK", 4)
+    parts = fleet.similarity(start, 0.6), fleet.gram(start)["a"], fleet.distance(start)
+    for one, other in zip(whole, parts, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
+
+
+def test_gram_subtracts_before_it_multiplies():
+    """Updates a million times smaller than the weights still have the right inner products."""
+    start = Fleet({"a": torch.full((1, 1000), 1000.0)})
+    step = torch.tensor([[1.0, 0.0], [0.0, 1.0]]).repeat(1, 500) * 2.0**-10
+    gram = Fleet({"a": start["a"] + step}).gram(start)["a"]
+    np.testing.assert_allclose(gram, np.eye(2) * 500 * 2.0**-20, rtol=1e-6)
+
+
+def test_similarity_leaves_out_tensors_in_which_nobody_moved():
+    start = Fleet({"a": torch.zeros(1, 2), "b": torch.ones(1, 3)})
+    moved = torch.tensor([[1.0, 0.0], [1.0, 1.0]])
+    sent = Fleet({"a": moved, "b": torch.ones(2, 3)})
+    assert sent.similarity(start)[0, 1] == pytest.approx(np.sqrt(0.5))
+
+
+def test_a_client_that_did_not_move_is_similar_to_nobody():
+    sent = Fleet({"a": torch.tensor([[0.0, 0.0], [1.0, 2.0], [1.0, 2.0]])})
+    np.testing.assert_allclose(sent.similarity(), [[1, 0, 0], [0, 1, 1], [0, 1, 1]], atol=1e-6)
+
+
+def test_top_r_keeps_the_ceiling_of_the_share():
+    sent = Fleet({"a": torch.tensor([[5.0, -4.0, 3.0, 2.0, 1.0], [5.0, 4.0, 3.0, 2.0, -1.0]])})
+    # 0.5 of 5 entries is 3: (5,-4,3) and (5,4,3)
+    assert sent.similarity(top_r=0.5)[0, 1] == pytest.approx((25 - 16 + 9) / 50)
+    assert sent.similarity(top_r=0.2)[0, 1] == pytest.approx(1.0)
+
+
+def test_finite_finds_the_rows_that_are_not():
+    fleet = random_fleet(4)
+    fleet["a"][1, 0, 0] = float("nan")
+    fleet["b"][3, 0] = float("inf")
+    assert fleet.finite().tolist() == [True, False, True, False]
+
+
+def test_put_select_and_group():
+    fleet, other = random_fleet(4), random_fleet(2, seed=5)
+    before = fleet.clone()
+    fleet.put([3, 1], other)
+    assert (fleet["a"][3] == other["a"][0]).all()
+    assert (fleet["a"][0] == before["a"][0]).all()
+    assert list(fleet.group("b*")) == ["b"]
+    back = pickle.loads(pickle.dumps(fleet.select([3])))
+    assert (back["a"][0] == other["a"][0]).all()

@@ -1,0 +1,59 @@
+"""Every so many rounds all clients are judged, absent ones, too, and nothing is changed by it."""
+
+from __future__ import annotations
+
+import pytest
+
+from comity.configuration import configure
+from comity.errors import UserError
+from comity.runs.execute import run
+
+BOTH = ("received", "trained")
+
+
+def finished(path, **settings):
+    values = {"clients": 4, "rounds": 5, "participation": 0.5, "partition": "pathological:3"}
+    return run("usps-mlp", **{**values, "evaluate_every": 2, **settings}, out=path)
+
+
+@pytest.mark.parametrize("algorithm", ["fedavg", "fedrep", "fedala", "fedamp"])
+def test_everyone_is_judged_as_if_it_were_the_end(algorithm, tmp_path):
+    long = finished(tmp_path / "long", algorithm=algorithm)
+    asked = [line["round"] for line in long.history if "everyone" in line]
+    assert asked == [2, 4]
+    short = finished(tmp_path / "short", algorithm=algorithm, rounds=2)
+    last = short.history[-1]
+    assert last["clients"] == [0, 1, 2, 3]
+    assert long.history[1]["everyone"] == last["received"]
+
+
+def test_nothing_is_changed_by_it(tmp_path):
+    watched = finished(tmp_path / "watched", algorithm="fedpac")
+    unwatched = finished(tmp_path / "unwatched", algorithm="fedpac", evaluate_every=0)
+    lines = [{k: v for k, v in line.items() if k != "everyone"} for line in watched.history]
+    assert lines == unwatched.history
+    assert watched.results == unwatched.results
+
+
+def test_pictures_are_judged_every_ten_rounds_unless_somebody_says_otherwise():
+    assert configure({"problem": "usps-mlp"}).evaluate_every == 10
+    assert configure({"problem": "german-credit-gender-dp"}).evaluate_every == 0
+
+
+def test_environments_have_no_data_to_judge_all_by():
+    with pytest.raises(UserError, match="evaluate_every means nothing for deep-sea-treasure"):
+        configure({"problem": "deep-sea-treasure", "evaluate_every": 5})
+
+
+@pytest.mark.parametrize(("fine_tune", "line"), [("none", -2), ("extra:1", -1)])
+def test_results_have_the_last_of_before_and_after(fine_tune, line, tmp_path):
+    done = finished(tmp_path / "run", algorithm="fedrep", fine_tune=fine_tune)
+    last = done.history[line]
+    means = {name: sum(v for (v,) in last[name]) / len(last[name]) for name in BOTH}
+    assert done.results["validation"] == pytest.approx(means)
+    assert means["received"] != means["trained"]
+
+
+def test_who_receives_nothing_has_no_before(tmp_path):
+    done = finished(tmp_path / "run", algorithm="no-communication")
+    assert done.results["validation"] == {}
