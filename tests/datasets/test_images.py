@@ -12,9 +12,10 @@ import pytest
 from PIL import Image
 from scipy.io import savemat
 
+from comity.datasets import images as pictures
 from comity.datasets.images import read_cifar, restored
 from comity.errors import UserError
-from comity.problems import find, pictures
+from comity.problems import find
 
 
 @pytest.fixture

@@ -14,9 +14,10 @@ from comity.core.fleet import Fleet
 from comity.core.phases import Phase, Setup, View
 from comity.core.rng import stream, torch_seeded
 from comity.federation.clients import initial_fleet
-from comity.learners import Task, compiling
+from comity.learners import Task
 from comity.learners.adam import adam_step
 from comity.learners.scalarisation import direction_of, smooth_tchebycheff
+from comity.learners.supervised import compiling
 from comity.learners.supervised.learner import Supervised
 from comity.learners.supervised.settings import SupervisedSettings
 from comity.problems import DataProblem, Objective, Samples, find

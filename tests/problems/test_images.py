@@ -7,12 +7,13 @@ from torch.func import vmap
 
 from comity.core.fleet import Fleet, forward
 from comity.core.phases import Phase, Setup
+from comity.datasets import images as pictures
 from comity.datasets.images import Album
 from comity.errors import UserError
 from comity.learners import Task
 from comity.learners.supervised.learner import Supervised
 from comity.learners.supervised.settings import SupervisedSettings
-from comity.problems import find, pictures, problems
+from comity.problems import find, problems
 from comity.problems.images import (
     DOMAINS,
     Gallery,
