@@ -16,17 +16,17 @@ import numpy as np
 
 from comity.core.pareto import front, hypervolume
 from comity.core.rng import stream
+from comity.core.typing import AnyArray
 from comity.problems import find
 from comity.searches import Found, Generator, generators
 
-Array = np.ndarray
 _GAMMA = 0.98
 _NOISE = {"deep-sea-treasure": (0.0, 0.05, 0.15, 0.4), "minecart-deterministic": (0.0, 0.02, 0.1)}
 _CANDIDATES = {"deep-sea-treasure": 5, "minecart-deterministic": 10}
 _SHOWN = (2, 4, 6, 10, 20)
 
 
-def wishes(problem: str) -> tuple[Array, Array]:
+def wishes(problem: str) -> tuple[AnyArray, AnyArray]:
     """What an agent maximises at each point of the front, and what is measured of it."""
     points = find(problem).front()
     assert points is not None
@@ -64,7 +64,7 @@ def searched(
     return volumes
 
 
-def _trained(values: Array, noise: float, draw: np.random.Generator) -> int:
+def _trained(values: AnyArray, noise: float, draw: np.random.Generator) -> int:
     if not noise:
         return int(values.argmax())
     chances = np.exp((values - values.max()) / noise)

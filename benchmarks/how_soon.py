@@ -15,12 +15,12 @@ import argparse
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 import comity
+from comity.core.typing import FloatArray
 from comity.report.series.curves import curves
 from comity.runs.compare import Comparison
 from comity.runs.directory import Run
@@ -29,7 +29,7 @@ REGRETS = (2.31, 1.0, 0.5, 0.35)
 STEPS = (2000, 4000, 6000, 8000, 10_000, 14_000)
 
 
-def curve(run: Run) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def curve(run: Run) -> tuple[FloatArray, FloatArray]:
     """Steps a client, and mean regret of the kept models, after each round."""
     found = curves(run)
     regret = found.regret("kept")

@@ -48,10 +48,10 @@ from comity.algorithms.wrappers.confree import direction
 from comity.configuration import Configuration, configure
 from comity.core.fleet import Fleet
 from comity.core.threads import limited
+from comity.core.typing import FloatArray, IntArray
 from comity.federation.clients import Site
 from comity.federation.engines.embedded import Embedded
 from comity.federation.loop import Loop
-from comity.federation.messages import Rows, Vectors
 from comity.federation.server import Federation
 from comity.problems import DataProblem
 from comity.problems.networks import cnn
@@ -96,7 +96,7 @@ def fleet_round(configuration: Configuration, validated: bool) -> Callable[[], f
     """The same as a federation, round by round."""
     rounds = Loop(Embedded(configuration), Federation(configuration)).rounds()
 
-    def unknown(site: Site, rows: Rows, sent: bool) -> Vectors:
+    def unknown(site: Site, rows: IntArray, sent: bool) -> FloatArray:
         return np.full((len(rows), 1), np.nan)
 
     def once() -> float:

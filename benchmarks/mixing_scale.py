@@ -32,8 +32,9 @@ import torch
 
 from comity.algorithms import Round
 from comity.algorithms.fedpref import FedPref
-from comity.core.fleet import Fleet, Matrix
+from comity.core.fleet import Fleet
 from comity.core.mixing import spectral_bipartition
+from comity.core.typing import FloatArray
 
 THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 SHAPES = {
@@ -71,7 +72,7 @@ def federation(clients: int, shapes: dict[str, tuple[int, ...]]) -> Round:
     return Round(1, ids, ids, Fleet(sent), Fleet(start), np.ones(clients))
 
 
-def batched(round: Round) -> tuple[Matrix, Fleet, list[list[int]], tuple[float, float]]:
+def batched(round: Round) -> tuple[FloatArray, Fleet, list[list[int]], tuple[float, float]]:
     """The library's step: weights, mixed models, clusters, CPU seconds to choose and to mix."""
     algorithm = FedPref(top_r=TOP_R, threshold=1e9, patience=1)
     begin = time.process_time()
@@ -106,7 +107,7 @@ def looped_sum(models: list[dict[str, Any]], weights: Iterable[float]) -> dict[s
 
 
 def looped(
-    round: Round, weights: Matrix, mixed: Fleet, clusters: list[list[int]], samples: int
+    round: Round, weights: FloatArray, mixed: Fleet, clusters: list[list[int]], samples: int
 ) -> tuple[float, float]:
     """CPU seconds of the loop, and how far its result is from the library's (nan: a sample)."""
     n = len(round.sent)

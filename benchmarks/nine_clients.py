@@ -14,10 +14,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 import comity
 from comity.core.rng import stream
+from comity.core.typing import IntArray
 from comity.datasets.partition import Share, shares
 from comity.problems import DataProblem, Samples, find
 from comity.problems.data import Deal
@@ -48,7 +48,7 @@ def dealer(samples: Samples, deal: Deal) -> list[Share]:
     )
 
 
-def relations() -> NDArray[np.int64]:
+def relations() -> IntArray:
     """What two clients have in common, as a place in `KINDS`."""
     group = np.arange(CLIENTS) // 3
     found = np.full((CLIENTS, CLIENTS), 3)

@@ -23,12 +23,12 @@ from pathlib import Path
 
 import numpy as np
 from matplotlib.axes import Axes
-from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 
 import comity
 from comity.core.pareto import hypervolume
+from comity.core.typing import FloatArray
 from comity.problems.multitask import SAMPLES, mnist, multi_task
 from comity.report.figures.style import GREY, MARKERS, PALETTE, canvas, save, styled
 
@@ -60,12 +60,12 @@ def trained(
         return [list(row["objectives"].values()) for row in run.results["per_client"]]
 
 
-def means(points: Points) -> NDArray[np.float64]:
+def means(points: Points) -> FloatArray:
     """Mean accuracies, one row a weight, from the least weight on the left digit to the most."""
     return np.array([np.mean(points[weight], axis=0) for weight in sorted(points)])
 
 
-def extent(values: NDArray[np.float64]) -> str:
+def extent(values: FloatArray) -> str:
     return f"{values.min():.3f} to {values.max():.3f} ({np.ptp(values):.3f})"
 
 

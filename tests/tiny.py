@@ -18,9 +18,10 @@ from torch.func import functional_call
 from comity.algorithms import Algorithm, Survey, make
 from comity.algorithms import find as find_algorithm
 from comity.configuration import Configuration, configure
-from comity.core.fleet import Fleet, Tree
+from comity.core.fleet import Fleet
 from comity.core.phases import Batch, Phase, Setup, View
 from comity.core.rng import stream, torch_seeded
+from comity.core.typing import Tree
 from comity.federation.clients import Site
 from comity.federation.engines.embedded import Embedded
 from comity.federation.loop import Loop

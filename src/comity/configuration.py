@@ -11,9 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import numpy as np
 import tomli_w
-from numpy.typing import NDArray
 from pydantic import StringConstraints
 from torch import nn
 
@@ -21,6 +19,7 @@ from comity import algorithms, problems
 from comity.algorithms import Algorithm
 from comity.algorithms.wrappers.confree import ConFREE
 from comity.core.preferences import preferences
+from comity.core.typing import FloatArray
 from comity.errors import UserError, unknown
 from comity.learners import LEARNERS
 from comity.problems import DataProblem, EnvironmentProblem, Problem
@@ -119,7 +118,7 @@ class Configuration(Settings):
         """Whether the server chooses the round whose models are kept."""
         return self.keep == "best" and self.keep_scope == "federation"
 
-    def get_preferences(self) -> NDArray[np.float64]:
+    def get_preferences(self) -> FloatArray:
         objectives = len(self.get_problem().objectives)
         return preferences(self.preferences, self.clients, objectives, self.seed)
 

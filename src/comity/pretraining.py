@@ -10,10 +10,11 @@ from comity.algorithms.pfedrlla import agent_file
 from comity.algorithms.pfedrlla.algorithm import PFedRLLA
 from comity.configuration import Configuration, configure
 from comity.core.storage import part
+from comity.core.typing import OnRound
 from comity.errors import UserError
 from comity.problems import Problem, register
 from comity.runs.directory import Run
-from comity.runs.execute import OnRound, check_workers, execute, free_path
+from comity.runs.execute import check_workers, execute, free_path
 
 ALGORITHM = "pfedrlla"
 USUAL = {"body": "local", "warmup": 10, "every": 1, "agent_steps": 20}

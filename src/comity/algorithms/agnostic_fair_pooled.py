@@ -15,9 +15,9 @@ from torch import Tensor
 
 from comity.algorithms.base import Algorithm, Round, algorithm
 from comity.algorithms.fairbatch import PRAFFL, Cells, cross_entropy
-from comity.core.fleet import Tree
 from comity.core.mixing import Mixing
 from comity.core.phases import Batch, Phase, View
+from comity.core.typing import Tree
 from comity.problems import DataProblem, Problem
 from comity.settings import setting
 

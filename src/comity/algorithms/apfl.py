@@ -12,8 +12,8 @@ from torch.func import functional_call
 from comity.algorithms.base import algorithm
 from comity.algorithms.fedavg import FedAvg
 from comity.algorithms.parts import named, under
-from comity.core.fleet import Tree
 from comity.core.phases import Batch, Phase, View
+from comity.core.typing import Tree
 from comity.problems import Problem
 from comity.settings import setting
 

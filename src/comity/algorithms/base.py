@@ -12,12 +12,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 from torch import nn
 
-from comity.core.fleet import Fleet, Tree
+from comity.core.fleet import Fleet
 from comity.core.mixing import Mixing, Pick
 from comity.core.phases import Phase, Update
+from comity.core.typing import FloatArray, Tree
 from comity.errors import unknown
 from comity.problems import Problem
 from comity.settings import Settings, build
@@ -47,9 +47,9 @@ class Round:
     """One row a client; where objectives are trained apart, one an objective of each client."""
     start: Fleet
     """The model from which each row started this round."""
-    sizes: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
+    sizes: FloatArray = field(default_factory=lambda: np.zeros(0))
     """How much data each present client has; equal for environments."""
-    told: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
+    told: Mapping[str, FloatArray] = field(default_factory=dict)
     """What the present clients told beside their models (`Algorithm.tells`), one row each."""
     asked: int = 0
     """How many clients the round asked for; those whose models were broken are not present."""
@@ -62,7 +62,7 @@ class Survey:
     """What the present clients said of the models that they received, before training."""
 
     present: tuple[int, ...]
-    values: Mapping[str, NDArray[np.float64]]
+    values: Mapping[str, FloatArray]
     """What the algorithm asks for (`Algorithm.surveys`) by name, one row a client."""
     gradients: Fleet | None = None
     """One row an objective of each client, client by client."""
@@ -121,11 +121,11 @@ class Algorithm(Settings):
         """
         return model
 
-    def predictor(self, module: nn.Module, preference: NDArray[np.float64]) -> nn.Module:
+    def predictor(self, module: nn.Module, preference: FloatArray) -> nn.Module:
         """What `build` made, as a plain module that predicts at a client's preference."""
         return module
 
-    def spanned(self, objectives: int, purpose: str) -> NDArray[np.float64] | None:
+    def spanned(self, objectives: int, purpose: str) -> FloatArray | None:
         """The preferences for which a client's model is judged, if it takes any; else None.
 
         Such a module's forward takes preferences after the inputs, see `Conditional`.
@@ -149,7 +149,7 @@ class Algorithm(Settings):
         """How one client answers a survey, where it asks for more than learners know."""
         return lambda parameters, everything, view: {}
 
-    def brief(self, survey: Survey) -> dict[str, NDArray[np.float64]]:
+    def brief(self, survey: Survey) -> dict[str, FloatArray]:
         """The server's answer to a survey, the same for all clients (`View.brief`)."""
         return {}
 
@@ -157,7 +157,7 @@ class Algorithm(Settings):
         """Who learns from whom, by tensor name or pattern; ``"*"``, last, is all other tensors."""
         raise NotImplementedError
 
-    def gather(self, models: Fleet, sizes: NDArray[np.float64]) -> Tree:
+    def gather(self, models: Fleet, sizes: FloatArray) -> Tree:
         """What every client gets of the models that all hand over; a broken one has size 0."""
         raise NotImplementedError
 

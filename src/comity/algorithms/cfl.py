@@ -6,14 +6,13 @@ from collections.abc import Mapping
 from typing import ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from comity.algorithms.base import Round, algorithm
 from comity.algorithms.clustered import Clustered
 from comity.algorithms.thesis import fairness_settings
 from comity.core.clusters import Threshold, is_small
-from comity.core.fleet import Matrix
 from comity.core.mixing import Mixing, cosine, linkage_bipartition
+from comity.core.typing import FloatArray, IntArray
 from comity.settings import setting
 
 
@@ -65,10 +64,10 @@ class CFL(Clustered):
 
     def mix(self, round: Round) -> Mapping[str, Mixing]:
         clusters = self._partition(round)
-        gram: Matrix = sum(round.sent.gram(round.start).values(), np.zeros(()))
+        gram: FloatArray = sum(round.sent.gram(round.start).values(), np.zeros(()))
         norms = np.sqrt(gram.diagonal())
 
-        def stalled(rows: NDArray[np.int64]) -> bool | None:
+        def stalled(rows: IntArray) -> bool | None:
             if norms[rows].max() <= 1e-8:
                 return None
             change = float(np.sqrt(max(gram[np.ix_(rows, rows)].mean(), 0.0)))
@@ -85,7 +84,7 @@ class CFL(Clustered):
             lambda rows: linkage_bipartition(cosine(gram[np.ix_(rows, rows)]), self.linkage),
             patience=self.patience if self.rule == "patience" else 1,
         )
-        weights: list[NDArray[np.float64]] = []
+        weights: list[FloatArray] = []
         route: dict[int, int] = {}
         for members in clusters.members:
             row = np.where(np.isin(round.present, members), round.sizes, 0.0)
@@ -95,7 +94,7 @@ class CFL(Clustered):
         return {"*": Mixing(np.stack(weights), route)}
 
 
-def _norms(round: Round, rows: NDArray[np.int64]) -> list[float]:
+def _norms(round: Round, rows: IntArray) -> list[float]:
     """Norm of each tensor of the cluster's model."""
     model = round.start.select(rows[:1])
     return [float(tensor.norm()) for tensor in model.tensors.values()]

@@ -8,15 +8,13 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-import numpy as np
 import torch
 import torch.nn.functional as F
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from comity.algorithms.base import Algorithm
-from comity.core.fleet import Tree
 from comity.core.phases import Batch, Phase, View
+from comity.core.typing import FloatArray, Tree
 from comity.problems import DataProblem, Problem
 from comity.settings import setting
 
@@ -124,7 +122,7 @@ class FairBatch(Algorithm):
     def build(self, model: nn.Module, problem: Problem) -> nn.Module:
         return Balanced(model, Cells(problem).groups)
 
-    def predictor(self, module: nn.Module, preference: NDArray[np.float64]) -> nn.Module:
+    def predictor(self, module: nn.Module, preference: FloatArray) -> nn.Module:
         assert isinstance(module, Balanced)
         return module.model
 

@@ -10,15 +10,14 @@ from pydantic import PrivateAttr
 
 from comity.algorithms.base import Round, Survey, algorithm
 from comity.algorithms.fairbatch import PRAFFL, Cells, FairBatch, says_yes
-from comity.core.fleet import Tree
 from comity.core.mixing import Mixing
 from comity.core.phases import Batch, Update, View
-from comity.core.solvers import Vector
+from comity.core.typing import FloatArray, Tree
 from comity.problems import Problem
 from comity.settings import setting
 
 
-def disparity(yes: Vector, members: Vector) -> Vector:
+def disparity(yes: FloatArray, members: FloatArray) -> FloatArray:
     """D = max_z |P(ŷ = 1 | z) − P(ŷ = 1)| from counts by group; an empty group answers no."""
     overall = yes.sum(axis=-1, keepdims=True) / np.maximum(members.sum(axis=-1, keepdims=True), 1)
     return np.asarray(np.abs(yes / np.maximum(members, 1) - overall).max(axis=-1))
@@ -61,7 +60,7 @@ class FairFed(FairBatch):
 
         return counted
 
-    def brief(self, survey: Survey) -> dict[str, Vector]:
+    def brief(self, survey: Survey) -> dict[str, FloatArray]:
         if not survey.present:
             return {}
         yes, members = survey.values["yes"], survey.values["members"]

@@ -11,9 +11,9 @@ from torch import Tensor, nn
 
 from comity.algorithms.base import Algorithm, Round, algorithm
 from comity.algorithms.parts import frozen, under
-from comity.core.fleet import Matrix, Tree
 from comity.core.mixing import Mixing
 from comity.core.phases import Phase, View
+from comity.core.typing import FloatArray, Tree
 from comity.problems import Problem
 from comity.settings import setting
 
@@ -30,9 +30,9 @@ class Anchored(nn.Module):
         return outputs
 
 
-def attention(squares: Matrix, step: float, sigma: float) -> Matrix:
+def attention(squares: FloatArray, step: float, sigma: float) -> FloatArray:
     """ξ_ij = α exp(−‖θ_i − θ_j‖² / σ) / σ; what is left of one stays with the client itself."""
-    weights: Matrix = step * np.exp(-squares / sigma) / sigma
+    weights: FloatArray = step * np.exp(-squares / sigma) / sigma
     np.fill_diagonal(weights, 0.0)
     weights /= np.maximum(weights.sum(axis=1, keepdims=True), 1.0)
     np.fill_diagonal(weights, np.clip(1.0 - weights.sum(axis=1), 0.0, None))
@@ -64,7 +64,7 @@ class FedAMP(Algorithm):
     def build(self, model: nn.Module, problem: Problem) -> nn.Module:
         return Anchored(model)
 
-    def predictor(self, module: nn.Module, preference: Matrix) -> nn.Module:
+    def predictor(self, module: nn.Module, preference: FloatArray) -> nn.Module:
         assert isinstance(module, Anchored)
         return module.model
 
@@ -78,7 +78,7 @@ class FedAMP(Algorithm):
 
     def mix(self, round: Round) -> Mapping[str, Mixing]:
         grams = round.sent.gram(round.sent.mean())
-        gram: Matrix = sum(grams.values(), np.zeros(()))
+        gram: FloatArray = sum(grams.values(), np.zeros(()))
         norms = gram.diagonal()
         squares = np.clip(norms[:, None] + norms[None] - 2 * gram, 0.0, None)
         apart = squares[~np.eye(len(squares), dtype=bool)]

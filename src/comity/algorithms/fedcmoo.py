@@ -10,10 +10,10 @@ from pydantic import PrivateAttr
 
 from comity.algorithms.base import Algorithm, Round, Survey, algorithm
 from comity.algorithms.thesis import fairness_settings
-from comity.core.fleet import Matrix
 from comity.core.mixing import Mixing
 from comity.core.phases import Phase
-from comity.core.solvers import Vector, descent_weights, project_simplex
+from comity.core.solvers import descent_weights, project_simplex
+from comity.core.typing import FloatArray
 from comity.errors import UserError
 from comity.problems import Problem
 from comity.settings import setting
@@ -44,9 +44,9 @@ class CommonWeights(Algorithm):
 
     server_rate: float = setting(1.0, "length of the server's step along the mean update", above=0)
 
-    _weights: Vector | None = PrivateAttr(None)
+    _weights: FloatArray | None = PrivateAttr(None)
 
-    def brief(self, survey: Survey) -> dict[str, Vector]:
+    def brief(self, survey: Survey) -> dict[str, FloatArray]:
         if survey.present:
             gram = gram_of_mean(survey)
             if self._weights is None:
@@ -57,7 +57,7 @@ class CommonWeights(Algorithm):
             raise UserError("No client has finite gradients at the first model: check the losses.")
         return {"weights": self._weights}
 
-    def _choose(self, gram: Matrix, survey: Survey, previous: Vector) -> Vector:
+    def _choose(self, gram: FloatArray, survey: Survey, previous: FloatArray) -> FloatArray:
         """The weights of the objectives in this round."""
         raise NotImplementedError
 
@@ -77,13 +77,13 @@ class CommonWeights(Algorithm):
             self._weights = np.array(state["weights"])
 
 
-def gram_of_mean(survey: Survey) -> Matrix:
+def gram_of_mean(survey: Survey) -> FloatArray:
     """G = J̄ᵀJ̄ of the mean Jacobian J̄ = mean_i J_i; the mean of the clients' Grams is another."""
     assert survey.gradients is not None
     n = len(survey.present)
     objectives = len(survey.gradients) // n
     mean = np.tile(np.eye(objectives), n) / n
-    gram: Matrix = sum(survey.gradients.mix(mean).gram().values(), np.zeros(()))
+    gram: FloatArray = sum(survey.gradients.mix(mean).gram().values(), np.zeros(()))
     return gram
 
 
@@ -102,7 +102,7 @@ class FedCMOO(CommonWeights):
     iterations: int = setting(1000, "steps of FindWeights in a round", at_least=1)
     exact: bool = setting(False, "solve for w outright (not the paper's: w then forgets)")
 
-    def _choose(self, gram: Matrix, survey: Survey, previous: Vector) -> Vector:
+    def _choose(self, gram: FloatArray, survey: Survey, previous: FloatArray) -> FloatArray:
         """FindWeights: K times w ← Π_simplex(w − β Ĝ w), Ĝ = G / ν², ν = mean_k √(G_kk + 1e-4).
 
         So few and small steps do not converge; that damping, and w carried over the rounds, are

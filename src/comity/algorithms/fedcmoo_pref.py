@@ -8,8 +8,8 @@ import numpy as np
 
 from comity.algorithms.base import Survey, algorithm
 from comity.algorithms.fedcmoo import THESIS, CommonWeights
-from comity.core.fleet import Matrix
-from comity.core.solvers import Vector, best_on_simplex
+from comity.core.solvers import best_on_simplex
+from comity.core.typing import FloatArray
 from comity.settings import setting
 
 _LEAST_PREFERENCE, _LEAST_LOSS = 1e-3, 1e-8  # the programme takes logarithms of their products
@@ -39,7 +39,7 @@ class FedCMOOPref(CommonWeights):
     )
     epsilon: float = setting(1e-2, "imbalance μ up to which all losses descend alike", at_least=0)
 
-    def _choose(self, gram: Matrix, survey: Survey, previous: Vector) -> Vector:
+    def _choose(self, gram: FloatArray, survey: Survey, previous: FloatArray) -> FloatArray:
         """w = (1 − κ) α + κ / M; α is the programme's, or the previous where it has none."""
         r = np.maximum(survey.values["preferences"].mean(axis=0), _LEAST_PREFERENCE)
         losses = np.maximum(survey.values["losses"].mean(axis=0), _LEAST_LOSS)
@@ -47,7 +47,7 @@ class FedCMOOPref(CommonWeights):
         return previous if alpha is None else (1 - self.kappa) * alpha + self.kappa / len(alpha)
 
 
-def imbalance(losses: Vector, r: Vector) -> tuple[float, Vector]:
+def imbalance(losses: FloatArray, r: FloatArray) -> tuple[float, FloatArray]:
     """μ = Σ_k l̂_k log(M l̂_k), l̂ = r∘l / Σ r∘l; and a_k = r_k (log(M l̂_k) − μ)."""
     share = r * losses / (r * losses).sum()
     logs = np.log(len(r) * share)
@@ -55,7 +55,7 @@ def imbalance(losses: Vector, r: Vector) -> tuple[float, Vector]:
     return mu, r * (logs - mu)
 
 
-def epo(gram: Matrix, losses: Vector, r: Vector, epsilon: float) -> Vector | None:
+def epo(gram: FloatArray, losses: FloatArray, r: FloatArray, epsilon: float) -> FloatArray | None:
     """The weights α of Exact Pareto Optimal search; None where nothing tells directions apart.
 
     Balance, while μ > ε: max αᵀc, c = Ga, subject to (Gα)_j ≥ b_j: the objectives that a move
@@ -69,7 +69,7 @@ def epo(gram: Matrix, losses: Vector, r: Vector, epsilon: float) -> Vector | Non
     mu, a = imbalance(losses, r)
     if mu <= epsilon:
         return best_on_simplex(gram.sum(axis=0), gram, np.zeros(len(gram)))
-    c: Vector = gram @ a
+    c: FloatArray = gram @ a
     if (c > 0).any():
         worst = r * losses >= _NEARLY_WORST * (r * losses).max()
         b = np.where(worst, 0.0, np.where(c > 0, -np.inf, c))

@@ -7,14 +7,13 @@ from typing import ClassVar
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from comity.algorithms.base import algorithm
 from comity.algorithms.fedavg import FedAvg
 from comity.algorithms.parts import frozen, mmd, named, split, under
-from comity.core.fleet import Tree
 from comity.core.phases import Batch, Phase, View
+from comity.core.typing import FloatArray, Tree
 from comity.problems import Problem
 from comity.settings import setting
 
@@ -74,7 +73,7 @@ class FedCP(FedAvg):
 
         def drawn(
             generator: np.random.Generator, steps: int, samples: int
-        ) -> dict[str, NDArray[np.float64]]:
+        ) -> dict[str, FloatArray]:
             return {"noise": generator.gumbel(size=(steps, samples, 2, width))}
 
         def arrived(parameters: Tree, everything: Batch, view: View) -> Tree:

@@ -11,10 +11,9 @@ from torch import Tensor
 
 from comity.algorithms.base import Algorithm, Round, Survey, algorithm
 from comity.algorithms.fairbatch import PRAFFL, Cells, cross_entropy
-from comity.core.fleet import Matrix, Tree
 from comity.core.mixing import Mixing
 from comity.core.phases import Batch, Phase, Update, View
-from comity.core.solvers import Vector
+from comity.core.typing import FloatArray, Tree
 from comity.errors import UserError
 from comity.problems import Problem
 from comity.settings import setting
@@ -42,8 +41,8 @@ class FedFB(Algorithm):
 
     alpha: float = setting(0.3, "step size of the weights λ", at_least=0)
 
-    _balance: Matrix | None = PrivateAttr(None)
-    _told: Matrix | None = PrivateAttr(None)
+    _balance: FloatArray | None = PrivateAttr(None)
+    _told: FloatArray | None = PrivateAttr(None)
     """What clients were last told."""
     _moves: int = PrivateAttr(0)
     _totals: dict[int, float] = PrivateAttr(default_factory=dict)
@@ -62,7 +61,7 @@ class FedFB(Algorithm):
 
         return counted
 
-    def brief(self, survey: Survey) -> dict[str, Vector]:
+    def brief(self, survey: Survey) -> dict[str, FloatArray]:
         """Move λ by what clients lose with the model that they received; tell n λ(y,z) / m_z."""
         counts = survey.values["cells"]
         if not survey.present:
@@ -84,7 +83,7 @@ class FedFB(Algorithm):
         self._told = cells.sum() * weights
         return {"weights": self._told}
 
-    def _moved(self, balance: Matrix, losses: Matrix, cells: Matrix) -> Matrix:
+    def _moved(self, balance: FloatArray, losses: FloatArray, cells: FloatArray) -> FloatArray:
         members = np.maximum(cells.sum(axis=0), 1.0)
         apart = (losses[0] - losses[1]) / members
         f = apart[1:] - apart[0] + cells[0, 0] / members[0] - cells[0, 1:] / members[1:]

@@ -12,9 +12,9 @@ from torch import Tensor, nn
 
 from comity.algorithms.base import Algorithm, Round, algorithm
 from comity.algorithms.parts import frozen, named, under
-from comity.core.fleet import Matrix, Tree
 from comity.core.mixing import Pick
 from comity.core.phases import Batch, Phase, View
+from comity.core.typing import FloatArray, Tree
 from comity.problems import DataProblem, Problem
 from comity.settings import setting
 
@@ -81,7 +81,7 @@ class FedFomo(Algorithm):
         assert isinstance(problem, DataProblem)
         return Offered(model, min(self.offers, len(problem.shares())))
 
-    def predictor(self, module: nn.Module, preference: Matrix) -> nn.Module:
+    def predictor(self, module: nn.Module, preference: FloatArray) -> nn.Module:
         assert isinstance(module, Offered)
         return module.model
 

@@ -9,9 +9,9 @@ import numpy as np
 from pydantic import PrivateAttr
 
 from comity.algorithms.base import Algorithm, Round, algorithm
-from comity.core.fleet import Matrix
 from comity.core.mixing import Mixing
 from comity.core.solvers import alive, min_norm
+from comity.core.typing import FloatArray
 from comity.settings import setting
 
 
@@ -45,7 +45,7 @@ class FedMGDAPlus(Algorithm):
     _steps: int = PrivateAttr(0)
 
     def mix(self, round: Round) -> Mapping[str, Mixing]:
-        gram: Matrix = sum(round.sent.gram(round.start).values(), np.zeros(()))
+        gram: FloatArray = sum(round.sent.gram(round.start).values(), np.zeros(()))
         live = alive(gram)  # a client that stood still would draw all the weight
         weights = np.zeros(len(gram))
         if live.any():

@@ -14,10 +14,10 @@ from torch import Tensor, nn
 from comity.algorithms.base import Round, Survey, algorithm
 from comity.algorithms.fedavg import FedAvg
 from comity.algorithms.parts import split
-from comity.core.fleet import Matrix, Tree
 from comity.core.mixing import Mixing
 from comity.core.phases import Batch, Phase, Update, View
-from comity.core.solvers import Vector, min_norm
+from comity.core.solvers import min_norm
+from comity.core.typing import FloatArray, Tree
 from comity.problems import Problem
 from comity.settings import setting
 
@@ -46,7 +46,7 @@ def by_class(features: Tensor, batch: Batch, classes: int) -> tuple[Tensor, Tens
     return own.T @ features, own.sum(dim=0)
 
 
-def combination(moments: Matrix, variances: Vector, client: int) -> Vector:
+def combination(moments: FloatArray, variances: FloatArray, client: int) -> FloatArray:
     """How much of everybody's head a client takes: min_α αᵀ (diag V + D) α on the simplex.
 
     D_jk = ⟨h_i − h_j, h_i − h_k⟩, from the inner products of the clients' moments h.
@@ -77,9 +77,9 @@ class FedPAC(FedAvg):
     strength: float = setting(1.0, "λ: pull of features to their class' centroid", at_least=0)
     head_share: float = setting(1.0, "steps for the head, as a multiple of the body's", above=0)
 
-    _centroids: Matrix | None = PrivateAttr(None)
-    _known: Vector | None = PrivateAttr(None)
-    _moments: dict[int, tuple[Matrix, float]] = PrivateAttr(default_factory=dict)
+    _centroids: FloatArray | None = PrivateAttr(None)
+    _known: FloatArray | None = PrivateAttr(None)
+    _moments: dict[int, tuple[FloatArray, float]] = PrivateAttr(default_factory=dict)
 
     def build(self, model: nn.Module, problem: Problem) -> nn.Module:
         return Aligned(*split(model, problem))
@@ -95,7 +95,7 @@ class FedPAC(FedAvg):
 
         return counted
 
-    def brief(self, survey: Survey) -> dict[str, Vector]:
+    def brief(self, survey: Survey) -> dict[str, FloatArray]:
         pairs = zip(survey.values["moments"], survey.values["variance"], strict=True)
         self._moments = {c: (h, float(v)) for c, (h, v) in zip(survey.present, pairs, strict=True)}
         shape = survey.values["moments"].shape[1:]

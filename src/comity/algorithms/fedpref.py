@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
-from numpy.typing import NDArray
 
 from comity.algorithms.base import Round, algorithm
 from comity.algorithms.clustered import Clustered
 from comity.algorithms.thesis import fairness_settings
 from comity.core.clusters import Split, Threshold, is_small
-from comity.core.fleet import Matrix
 from comity.core.mixing import Mixing, spectral_bipartition
+from comity.core.typing import FloatArray, IntArray
 from comity.settings import setting
 
 
@@ -81,7 +80,7 @@ class FedPref(Clustered):
                 weights[np.ix_(rows, rows)] = self._weights(round, rows)
         return {"*": Mixing.personal(weights, round.present)}
 
-    def _stalled(self, round: Round, rows: NDArray[np.int64]) -> bool | None:
+    def _stalled(self, round: Round, rows: IntArray) -> bool | None:
         """‖mean θ' − θ̄_C‖ ≤ ε, where θ̄_C is the mean model that the cluster started from."""
         sent, start = round.sent.select(rows), round.start.select(rows)
         if sent.distance(start).max() <= 1e-8:
@@ -91,15 +90,15 @@ class FedPref(Clustered):
         norm = float(np.sqrt(sum(float(t.square().sum()) for t in reference.tensors.values())))
         return is_small(change, norm, self.threshold)
 
-    def _split(self, round: Round, rows: NDArray[np.int64]) -> Split:
+    def _split(self, round: Round, rows: IntArray) -> Split:
         return spectral_bipartition(self._similarity(round, rows))
 
-    def _similarity(self, round: Round, rows: NDArray[np.int64]) -> Matrix:
+    def _similarity(self, round: Round, rows: IntArray) -> FloatArray:
         """sim_ij = mean over tensors of cos(topR(Δ_i), topR(Δ_j)), Δ_i = θ_i' − θ̄_C."""
         reference = round.start.select(rows).mean()
         return round.sent.select(rows).similarity(reference, self.top_r)
 
-    def _weights(self, round: Round, rows: NDArray[np.int64]) -> Matrix:
+    def _weights(self, round: Round, rows: IntArray) -> FloatArray:
         """u_ij = (max(sim_ij, s_min) − s_min) / (1 − s_min), the diagonal one."""
         if not self.weighting:
             return np.ones((len(rows), len(rows)))

@@ -8,8 +8,8 @@ from torch import Tensor
 from comity.algorithms.base import algorithm
 from comity.algorithms.fedavg import FedAvg
 from comity.algorithms.thesis import fairness_settings
-from comity.core.fleet import Tree
 from comity.core.phases import Phase, View
+from comity.core.typing import Tree
 from comity.problems import Problem
 from comity.settings import setting
 

@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from comity.algorithms.base import algorithm
 from comity.algorithms.fedavg import FedAvg
 from comity.algorithms.parts import split
-from comity.core.fleet import Tree
 from comity.core.phases import Batch, Phase, View
+from comity.core.typing import Tree
 from comity.problems import Problem
 
 _NEVER = -1e4  # the logarithm of no sample at all, but finite

@@ -8,9 +8,10 @@ from typing import ClassVar
 import numpy as np
 
 from comity.algorithms.base import Algorithm, Round, algorithm
-from comity.core.fleet import Fleet, Matrix
+from comity.core.fleet import Fleet
 from comity.core.mixing import Mixing
 from comity.core.solvers import descent_weights
+from comity.core.typing import FloatArray
 from comity.settings import setting
 
 
@@ -39,6 +40,6 @@ class FSMGDA(Algorithm):
         objectives = len(round.sent) // n
         mean = np.tile(np.eye(objectives), n) / n
         moved = Fleet({name: round.sent[name] - round.start[name] for name in round.sent})
-        gram: Matrix = sum(moved.mix(mean).gram().values(), np.zeros(()))
+        gram: FloatArray = sum(moved.mix(mean).gram().values(), np.zeros(()))
         weights = self.server_rate * descent_weights(gram) @ mean
         return {"*": Mixing.step(weights, receivers=round.everyone, base=round.start.select([0]))}

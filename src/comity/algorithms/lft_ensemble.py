@@ -5,16 +5,15 @@ from __future__ import annotations
 from copy import deepcopy
 from typing import ClassVar
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
 from comity.algorithms.base import algorithm
 from comity.algorithms.fairbatch import PRAFFL, Balanced, Cells, FairBatch
-from comity.core.fleet import Fleet, Tree
+from comity.core.fleet import Fleet
 from comity.core.phases import Batch, View
+from comity.core.typing import FloatArray, Tree
 from comity.problems import DataProblem, Problem
 from comity.settings import setting
 
@@ -69,13 +68,13 @@ class LFTEnsemble(FairBatch):
         assert isinstance(problem, DataProblem)
         return Ensemble(model, Cells(problem).groups, len(problem.shares()))
 
-    def predictor(self, module: nn.Module, preference: NDArray[np.float64]) -> nn.Module:
+    def predictor(self, module: nn.Module, preference: FloatArray) -> nn.Module:
         return module
 
     def _outputs(self, parameters: Tree, batch: Batch, view: View) -> Tensor:
         return view.forward(parameters, batch["inputs"], True)
 
-    def gather(self, models: Fleet, sizes: NDArray[np.float64]) -> Tree:
+    def gather(self, models: Fleet, sizes: FloatArray) -> Tree:
         members = {k.replace("model.", "members.", 1): t for k, t in models.tensors.items()}
         shares = torch.from_numpy(sizes / max(sizes.sum(), 1.0)).float()
         return {**members, "shares": shares}

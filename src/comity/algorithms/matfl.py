@@ -8,8 +8,8 @@ from typing import Literal
 import numpy as np
 
 from comity.algorithms.base import Algorithm, Round, algorithm
-from comity.core.fleet import Matrix
 from comity.core.mixing import Mixing, cosine, row_normalised
+from comity.core.typing import FloatArray
 from comity.settings import setting
 
 
@@ -49,13 +49,13 @@ class MaTFL(Algorithm):
             for name, gram in grams.items()
         }
 
-    def _weights(self, similarity: Matrix) -> Matrix:
+    def _weights(self, similarity: FloatArray) -> FloatArray:
         elected = self._elected(similarity)
         if self.weights == "uniform":
             return row_normalised(elected)
         return row_normalised(np.maximum(similarity + self.shift, 0.0) * elected)
 
-    def _elected(self, similarity: Matrix) -> Matrix:
+    def _elected(self, similarity: FloatArray) -> FloatArray:
         """Ones where j is among i's most similar clients; i always is; lower ids win ties."""
         ranked = similarity.copy()
         np.fill_diagonal(ranked, np.inf)

@@ -7,7 +7,7 @@ from copy import deepcopy
 import torch
 from torch import Tensor, nn
 
-from comity.core.fleet import Tree
+from comity.core.typing import Tree
 from comity.errors import UserError
 from comity.problems import DataProblem, Problem
 

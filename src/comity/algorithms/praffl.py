@@ -12,16 +12,15 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from pydantic import PositiveInt
 from torch import Tensor, nn
 
 from comity.algorithms.base import Algorithm, Round, algorithm
-from comity.core.fleet import Tree
 from comity.core.mixing import Mixing
 from comity.core.phases import Batch, Phase, View
 from comity.core.preferences import equidistant
 from comity.core.rng import stream
+from comity.core.typing import FloatArray, Tree
 from comity.errors import UserError
 from comity.learners.scalarisation import direction_of, smooth_tchebycheff
 from comity.problems import Problem
@@ -147,11 +146,11 @@ class PraFFL(Algorithm):
     def keeps_trained(self) -> bool:
         return self.hand_over == "trained"
 
-    def predictor(self, module: nn.Module, preference: NDArray[np.float64]) -> nn.Module:
+    def predictor(self, module: nn.Module, preference: FloatArray) -> nn.Module:
         assert isinstance(module, Spanning)
         return module.at(torch.from_numpy(preference).float())
 
-    def spanned(self, objectives: int, purpose: str) -> NDArray[np.float64]:
+    def spanned(self, objectives: int, purpose: str) -> FloatArray:
         """Evenly spread for two objectives, drawn from the simplex for more."""
         count = self.tested if purpose == "test" else 101
         if objectives == 2:
@@ -169,7 +168,7 @@ class PraFFL(Algorithm):
 
         def drawn(
             generator: np.random.Generator, steps: int, samples: int
-        ) -> dict[str, NDArray[np.float64]]:
+        ) -> dict[str, FloatArray]:
             return {"importance": generator.dirichlet(np.ones(count), (steps, self.sampled))}
 
         def tchebycheff(parameters: Tree, batch: Batch, view: View) -> Tensor:

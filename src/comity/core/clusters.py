@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import Annotated, Any
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field, StringConstraints
+
+from comity.core.typing import IntArray
 
 Threshold = (
     Annotated[float, Field(ge=0)] | Annotated[str, StringConstraints(pattern=r"^\d+(\.\d+)?%$")]
@@ -34,8 +35,8 @@ class Clusters:
     def refine(
         self,
         present: Sequence[int],
-        stalled: Callable[[NDArray[np.int64]], bool | None],
-        split: Callable[[NDArray[np.int64]], Split],
+        stalled: Callable[[IntArray], bool | None],
+        split: Callable[[IntArray], Split],
         patience: int,
     ) -> None:
         """Split each cluster that has stalled for ``patience`` rounds in a row, at most once.

@@ -14,12 +14,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
-Tree = dict[str, Tensor]
-Matrix = NDArray[np.float64]
+from comity.core.typing import AnyArray, BoolArray, FloatArray, IntArray, Tree
 
 _ROWS = 8  # whole rows that are held at once
 _BLOCK, _COLUMNS = 256, 4096  # rows and columns of one matrix product
@@ -48,7 +46,7 @@ class Fleet:
         )
 
     @classmethod
-    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Fleet | None:
+    def from_arrays(cls, arrays: Mapping[str, AnyArray]) -> Fleet | None:
         """What was saved as plain arrays; None if nothing was."""
         found = {name: torch.from_numpy(array.copy()) for name, array in arrays.items()}
         return cls(found) if found else None
@@ -81,7 +79,7 @@ class Fleet:
             }
         )
 
-    def select(self, rows: Sequence[int] | NDArray[np.int64]) -> Fleet:
+    def select(self, rows: Sequence[int] | IntArray) -> Fleet:
         """Some rows in the order given; all rows in their order are not copied."""
         index = np.asarray(rows, dtype=np.int64)
         if np.array_equal(index, np.arange(self.size)):
@@ -89,7 +87,7 @@ class Fleet:
         place = torch.from_numpy(index)
         return Fleet({name: tensor[place] for name, tensor in self.tensors.items()})
 
-    def put(self, rows: Sequence[int] | NDArray[np.int64], other: Fleet) -> None:
+    def put(self, rows: Sequence[int] | IntArray, other: Fleet) -> None:
         """Overwrite some rows, for the names that ``other`` has; what `select` shares is there."""
         index = torch.as_tensor(np.asarray(rows, dtype=np.int64))
         for name, tensor in other.tensors.items():
@@ -110,7 +108,7 @@ class Fleet:
         template.load_state_dict({**template.state_dict(), **own})  # counters stay as they are
         return template
 
-    def finite(self) -> NDArray[np.bool_]:
+    def finite(self) -> BoolArray:
         """Which rows hold only finite numbers."""
         good = torch.ones(self.size, dtype=torch.bool)
         for tensor in self.tensors.values():
@@ -121,7 +119,7 @@ class Fleet:
 
     # -- the algebra of the server ---------------------------------------------------------
 
-    def mix(self, weights: Matrix) -> Fleet:
+    def mix(self, weights: FloatArray) -> Fleet:
         """``weights`` (rows x n) times the fleet: one server model a row."""
         matrix = torch.as_tensor(np.asarray(weights), dtype=torch.float32)
         return Fleet(
@@ -135,7 +133,7 @@ class Fleet:
         """The plain mean of all rows, as a fleet of one."""
         return self.mix(np.full((1, self.size), 1.0 / self.size))
 
-    def distance(self, other: Fleet) -> NDArray[np.float64]:
+    def distance(self, other: Fleet) -> FloatArray:
         """Euclidean distance of each row from ``other`` (one row, or as many)."""
         squares = np.zeros(self.size)
         for name in self.tensors:
@@ -143,7 +141,7 @@ class Fleet:
                 squares[rows] += torch.linalg.vector_norm(block, dim=1).double().square().numpy()
         return np.sqrt(squares)
 
-    def gram(self, start: Fleet | None = None) -> dict[str, Matrix]:
+    def gram(self, start: Fleet | None = None) -> dict[str, FloatArray]:
         """Inner products of all pairs of rows, one n x n matrix a tensor, in float64.
 
         ``start`` (one row, or n rows) is subtracted *before* the product: the Gram matrix of
@@ -155,7 +153,7 @@ class Fleet:
             self._add_products(name, start, grams[name])
         return grams
 
-    def similarity(self, start: Fleet | None = None, top_r: float = 1.0) -> Matrix:
+    def similarity(self, start: Fleet | None = None, top_r: float = 1.0) -> FloatArray:
         """Mean over tensors of the cosine between rows' updates from ``start`` (n x n).
 
         With ``top_r`` below one, only the ``ceil(top_r * size)`` entries of largest magnitude of
@@ -205,7 +203,7 @@ class Fleet:
         self,
         name: str,
         start: Fleet | None,
-        total: Matrix,
+        total: FloatArray,
         least: Tensor | None = None,
         norms: Tensor | None = None,
     ) -> None:

@@ -11,11 +11,11 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse.linalg
 import torch
-from numpy.typing import NDArray
 from scipy.cluster.hierarchy import linkage, to_tree
 from scipy.spatial.distance import squareform
 
-from comity.core.fleet import Fleet, Matrix
+from comity.core.fleet import Fleet
+from comity.core.typing import BoolArray, FloatArray, IntArray
 
 _DENSE = 512  # up to this many clients a dense eigensolver is faster than an iterative one
 
@@ -31,24 +31,24 @@ class Mixing:
     these models, not over what was sent.
     """
 
-    weights: Matrix
+    weights: FloatArray
     route: Mapping[int, int] = field(default_factory=dict)
     base: Fleet | None = None
     stored: Fleet | None = None
 
     @classmethod
-    def shared(cls, weights: NDArray[np.float64], receivers: Sequence[int]) -> Mixing:
+    def shared(cls, weights: FloatArray, receivers: Sequence[int]) -> Mixing:
         """One model for all receivers."""
         row = np.asarray(weights, dtype=np.float64)[None]
         return cls(row / row.sum(), dict.fromkeys(receivers, 0))
 
     @classmethod
-    def personal(cls, weights: Matrix, receivers: Sequence[int]) -> Mixing:
+    def personal(cls, weights: FloatArray, receivers: Sequence[int]) -> Mixing:
         """A model of its own for each receiver; rows are normalised."""
         return cls(row_normalised(weights), {client: row for row, client in enumerate(receivers)})
 
     @classmethod
-    def step(cls, weights: NDArray[np.float64], receivers: Sequence[int], base: Fleet) -> Mixing:
+    def step(cls, weights: FloatArray, receivers: Sequence[int], base: Fleet) -> Mixing:
         """One model for all receivers: ``base`` moved along the givers' updates."""
         row = np.asarray(weights, dtype=np.float64)[None]
         return cls(row, dict.fromkeys(receivers, 0), base)
@@ -69,13 +69,13 @@ class Mixing:
 class Pick:
     """Whole models, delivered unmixed: each row is a few givers, whose models arrive stacked."""
 
-    givers: NDArray[np.int64]
+    givers: IntArray
     """Rows x models: places among the clients that sent."""
     senders: int
     route: Mapping[int, int] = field(default_factory=dict)
 
     @property
-    def weights(self) -> Matrix:
+    def weights(self) -> FloatArray:
         """How much of a row each giver is, before its receiver has a say."""
         found = np.zeros((len(self.givers), self.senders))
         np.add.at(found, (np.arange(len(found))[:, None], self.givers), 1 / self.givers.shape[1])
@@ -117,7 +117,7 @@ def mixed(mixings: Mixings, sent: Fleet, start: Fleet) -> tuple[Fleet, dict[int,
 
 def who_from_whom(
     mixings: Mixings, sizes: Mapping[str, int], everyone: Sequence[int], senders: Sequence[int]
-) -> Matrix:
+) -> FloatArray:
     """How much each client takes from each, averaged over tensors by their size."""
     matrix = np.full((len(everyone),) * 2, np.nan)
     sent = [everyone.index(client) for client in senders]
@@ -159,7 +159,7 @@ def _common_route(
     return {client: place for place, client in enumerate(clients)}, rows
 
 
-def row_normalised(weights: Matrix) -> Matrix:
+def row_normalised(weights: FloatArray) -> FloatArray:
     """Divide each row by its sum; a row without weight becomes the identity."""
     weights = np.array(weights, dtype=np.float64)
     empty = np.flatnonzero(weights.sum(axis=1) <= 0)
@@ -169,17 +169,17 @@ def row_normalised(weights: Matrix) -> Matrix:
     return weights
 
 
-def cosine(gram: Matrix) -> Matrix:
+def cosine(gram: FloatArray) -> FloatArray:
     """Cosine similarities from inner products; a zero vector is similar to itself alone."""
     norms = np.sqrt(np.clip(gram.diagonal(), 0.0, None))
-    similarity: Matrix = gram / np.maximum(np.outer(norms, norms), 1e-12)
+    similarity: FloatArray = gram / np.maximum(np.outer(norms, norms), 1e-12)
     np.clip(similarity, -1.0, 1.0, out=similarity)
     np.fill_diagonal(similarity, 1.0)
     return similarity
 
 
 def linkage_bipartition(
-    similarity: Matrix, method: Literal["single", "complete"]
+    similarity: FloatArray, method: Literal["single", "complete"]
 ) -> tuple[list[int], list[int]]:
     """Two sides by agglomerative clustering.
 
@@ -196,7 +196,7 @@ def linkage_bipartition(
     return sides[0], sides[1]
 
 
-def spectral_bipartition(similarity: Matrix) -> tuple[list[int], list[int]] | None:
+def spectral_bipartition(similarity: FloatArray) -> tuple[list[int], list[int]] | None:
     """Two sides of a similarity graph by normalised spectral clustering; None without structure.
 
     Affinity is (1 + similarity) / 2, which stays connected where similarities are negative. The
@@ -234,7 +234,7 @@ def spectral_bipartition(similarity: Matrix) -> tuple[list[int], list[int]] | No
     return _sides(labels == labels[0])
 
 
-def _sides(first: NDArray[np.bool_]) -> tuple[list[int], list[int]] | None:
+def _sides(first: BoolArray) -> tuple[list[int], list[int]] | None:
     if first.all() or not first.any():
         return None
     sides = sorted([np.flatnonzero(first).tolist(), np.flatnonzero(~first).tolist()])

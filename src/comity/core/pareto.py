@@ -9,16 +9,14 @@ from collections.abc import Sequence
 
 import moocore
 import numpy as np
-from numpy.typing import NDArray
 
 from comity.core.preferences import equidistant
-
-Vectors = NDArray[np.float64]
+from comity.core.typing import BoolArray, FloatArray
 
 UTILITY_WEIGHTS = 100
 
 
-def nondominated(vectors: Vectors) -> NDArray[np.bool_]:
+def nondominated(vectors: FloatArray) -> BoolArray:
     """Which vectors no other one dominates; of equal ones (to 1e-6) only the first."""
     points = np.round(np.atleast_2d(vectors), 6)
     best = moocore.is_nondominated(points, maximise=True, keep_weakly=True)
@@ -26,12 +24,12 @@ def nondominated(vectors: Vectors) -> NDArray[np.bool_]:
     return np.asarray(best & np.isin(np.arange(len(points)), first))
 
 
-def above(vectors: Vectors, reference: Sequence[float]) -> NDArray[np.bool_]:
+def above(vectors: FloatArray, reference: Sequence[float]) -> BoolArray:
     """Which vectors count for a hypervolume: better than the reference point in everything."""
     return np.asarray((np.atleast_2d(vectors) > np.asarray(reference)).all(axis=1))
 
 
-def front(vectors: Vectors) -> Vectors:
+def front(vectors: FloatArray) -> FloatArray:
     """The non-dominated vectors, each once, sorted.
 
     Rounded to 1e-6 first: returns are sums of float32 rewards, and 8.2 must equal 8.2.
@@ -42,14 +40,14 @@ def front(vectors: Vectors) -> Vectors:
     return np.asarray(points[moocore.is_nondominated(points, maximise=True)])
 
 
-def hypervolume(vectors: Vectors, reference: Sequence[float]) -> float:
+def hypervolume(vectors: FloatArray, reference: Sequence[float]) -> float:
     """Volume between the reference point and the front; points not above it count nothing."""
     if not len(vectors):
         return 0.0
     return float(moocore.hypervolume(front(vectors), ref=np.asarray(reference), maximise=True))
 
 
-def reach(sets: Vectors, reference: Sequence[float]) -> NDArray[np.float64]:
+def reach(sets: FloatArray, reference: Sequence[float]) -> FloatArray:
     """The hypervolume of each of several sets (sets x vectors x objectives).
 
     Vectors with something undefined count nothing.
@@ -58,7 +56,7 @@ def reach(sets: Vectors, reference: Sequence[float]) -> NDArray[np.float64]:
     return np.array([hypervolume(vectors, reference) for vectors in known])
 
 
-def sparsity(vectors: Vectors) -> float:
+def sparsity(vectors: FloatArray) -> float:
     """Mean squared gap between neighbours, objective by objective (Xu et al., 2020)."""
     points = front(vectors)
     if len(points) < 2:
@@ -66,7 +64,7 @@ def sparsity(vectors: Vectors) -> float:
     return float((np.diff(np.sort(points, axis=0), axis=0) ** 2).sum() / (len(points) - 1))
 
 
-def igd(vectors: Vectors, target: Vectors) -> float:
+def igd(vectors: FloatArray, target: FloatArray) -> float:
     """Inverted generational distance: mean distance from a target point to the nearest of ours.
 
     Not a number where there is nothing to measure from, or to.
@@ -76,12 +74,12 @@ def igd(vectors: Vectors, target: Vectors) -> float:
     return float(moocore.igd(front(vectors), ref=np.asarray(target), maximise=True))
 
 
-def cardinality(vectors: Vectors) -> int:
+def cardinality(vectors: FloatArray) -> int:
     """How many different non-dominated vectors there are."""
     return len(front(vectors))
 
 
-def expected_utility(vectors: Vectors, weights: Vectors | None = None) -> float:
+def expected_utility(vectors: FloatArray, weights: FloatArray | None = None) -> float:
     """Mean over evenly spread preferences of the best scalarised value in the set; 0 of none."""
     points = front(vectors)
     if not len(points):
@@ -92,7 +90,7 @@ def expected_utility(vectors: Vectors, weights: Vectors | None = None) -> float:
 
 
 def set_measures(
-    vectors: Vectors, reference: Sequence[float], target: Vectors | None
+    vectors: FloatArray, reference: Sequence[float], target: FloatArray | None
 ) -> dict[str, float]:
     """The measures of a set of vectors, whoever they belong to."""
     values = {
@@ -107,11 +105,11 @@ def set_measures(
 
 
 def measures(
-    vectors: Vectors,
-    preferences: Vectors,
+    vectors: FloatArray,
+    preferences: FloatArray,
     reference: Sequence[float],
-    target: Vectors | None,
-    optimum: NDArray[np.float64] | None,
+    target: FloatArray | None,
+    optimum: FloatArray | None,
 ) -> dict[str, float]:
     """All measures of a federation: one objective vector and one preference a client."""
     scalarised = (vectors * preferences).sum(axis=1)

@@ -11,10 +11,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from comity.core.fleet import Tree
+from comity.core.typing import FloatArray, Tree
 
 Batch = Mapping[str, Tensor]
 """Some samples: ``inputs``, what the objectives speak of, and the ``weight`` of each sample."""
@@ -74,7 +73,7 @@ class Phase:
     """Which tensors are trained, as patterns of their names; the others stand still."""
     share: float = 1.0
     """How many of the round's steps this phase takes; phases may come to more than all of them."""
-    draw: Callable[[np.random.Generator, int, int], Mapping[str, NDArray[np.float64]]] | None = None
+    draw: Callable[[np.random.Generator, int, int], Mapping[str, FloatArray]] | None = None
     """All random numbers that the loss uses in so many steps on batches of so many samples.
 
     One row a step.

@@ -13,14 +13,12 @@ from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import logsumexp
 
 from comity.core.rng import stream
+from comity.core.typing import FloatArray
 from comity.errors import UserError
-
-Preferences = NDArray[np.float64]
 
 KINDS = {
     "dirichlet": "Dirichlet(alpha) draws, alpha = 1 unless given: dirichlet:0.5",
@@ -34,7 +32,7 @@ KINDS = {
 
 def preferences(
     spec: str | Sequence[Sequence[float]], clients: int, objectives: int, seed: int
-) -> Preferences:
+) -> FloatArray:
     """The preference matrix (clients x objectives) that a specification stands for."""
     if not isinstance(spec, str):
         return checked(spec, clients, objectives, where="preferences")
@@ -66,7 +64,7 @@ def preferences(
     )
 
 
-def read_csv(path: Path, clients: int, objectives: int) -> Preferences:
+def read_csv(path: Path, clients: int, objectives: int) -> FloatArray:
     """Preferences from a file; a first row of names is allowed."""
     try:
         rows = [row for row in csv.reader(path.read_text().splitlines()) if row]
@@ -86,7 +84,7 @@ def read_csv(path: Path, clients: int, objectives: int) -> Preferences:
 
 def checked(
     values: Sequence[Sequence[float]], clients: int, objectives: int, where: str
-) -> Preferences:
+) -> FloatArray:
     """Make sure that given preferences fit the clients and lie on the simplex."""
     if len(values) != clients or any(len(row) != objectives for row in values):
         widths = sorted({len(row) for row in values})
@@ -106,7 +104,7 @@ def checked(
 
 
 @lru_cache(maxsize=32)
-def equidistant(count: int, objectives: int) -> Preferences:
+def equidistant(count: int, objectives: int) -> FloatArray:
     """Evenly spread weights: the points of least Riesz s-energy on the simplex, corners included.
 
     The energy of points at distances d is the sum of 1/d^s with s = objectives²; its logarithm is
@@ -123,12 +121,12 @@ def equidistant(count: int, objectives: int) -> Preferences:
         return corners
     power = float(objectives**2)
 
-    def points(free: NDArray[np.float64]) -> Preferences:
+    def points(free: FloatArray) -> FloatArray:
         # squares of free numbers, divided by their sum, cover the simplex with its edges
         squares = free.reshape(-1, objectives) ** 2
         return np.concatenate([corners, squares / squares.sum(axis=1, keepdims=True)])
 
-    def log_energy(free: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+    def log_energy(free: FloatArray) -> tuple[float, FloatArray]:
         at = points(free)
         apart = at[:, None] - at[None]
         squared = (apart**2).sum(axis=2) + np.eye(count)

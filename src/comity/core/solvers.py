@@ -7,29 +7,26 @@ enter only through their Gram matrix.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import linprog, lsq_linear
 
-from comity.core.fleet import Matrix
-
-Vector = NDArray[np.float64]
+from comity.core.typing import BoolArray, FloatArray
 
 _NOUGHT = 1e-12  # a vector shorter than this is taken for zero
 _PENALTY = 10.0  # 1 does not converge within the passes, 1000 loses digits of the objective
 _PASSES = 50
 
 
-def project_simplex(v: Vector) -> Vector:
+def project_simplex(v: FloatArray) -> FloatArray:
     """The nearest point of {w ≥ 0, Σw = 1}: max(v − τ, 0)."""
     v = v - v.max()  # no change to the answer, and small numbers keep their digits
     u = np.sort(v)[::-1]
     excess = np.cumsum(u) - 1.0
     rho = np.flatnonzero(np.arange(1, len(u) + 1) * u > excess)[-1]
-    nearest: Vector = np.maximum(v - excess[rho] / (rho + 1), 0.0)
+    nearest: FloatArray = np.maximum(v - excess[rho] / (rho + 1), 0.0)
     return nearest
 
 
-def project_box_simplex(v: Vector, lower: Vector, upper: Vector) -> Vector:
+def project_box_simplex(v: FloatArray, lower: FloatArray, upper: FloatArray) -> FloatArray:
     """The nearest point of {lower ≤ w ≤ upper, Σw = 1}: clip(v − τ, lower, upper).
 
     The sum falls piecewise linearly in τ, with a knot where an entry leaves its upper or reaches
@@ -43,11 +40,13 @@ def project_box_simplex(v: Vector, lower: Vector, upper: Vector) -> Vector:
     slopes = np.cumsum(np.where(order < len(v), -1.0, 1.0))[:-1]
     sums = upper.sum() + np.concatenate([[0.0], np.cumsum(slopes * np.diff(knots))])
     tau = np.interp(-1.0, -sums, knots)
-    nearest: Vector = np.clip(v - tau, lower, upper)
+    nearest: FloatArray = np.clip(v - tau, lower, upper)
     return nearest
 
 
-def min_norm(gram: Matrix, lower: Vector | None = None, upper: Vector | None = None) -> Vector:
+def min_norm(
+    gram: FloatArray, lower: FloatArray | None = None, upper: FloatArray | None = None
+) -> FloatArray:
     """The weights of the shortest combination: argmin wᵀGw over the simplex, within bounds.
 
     Two vectors have a closed form. More are bounded least squares, ‖Aw‖² with AᵀA = G, in which
@@ -82,13 +81,13 @@ def min_norm(gram: Matrix, lower: Vector | None = None, upper: Vector | None = N
     return project_box_simplex(w, lower, upper)
 
 
-def alive(gram: Matrix) -> NDArray[np.bool_]:
+def alive(gram: FloatArray) -> BoolArray:
     """Which vectors are neither zero nor so long that their square overflowed."""
     squares = gram.diagonal()
     return np.asarray(np.isfinite(squares) & (squares > _NOUGHT**2))
 
 
-def descent_weights(gram: Matrix) -> Vector:
+def descent_weights(gram: FloatArray) -> FloatArray:
     """Min-norm weights of the vectors that are not zero; no weight at all if all of them are.
 
     A zero vector would draw all the weight, and nothing would move on its account.
@@ -100,7 +99,7 @@ def descent_weights(gram: Matrix) -> Vector:
     return weights
 
 
-def best_on_simplex(gain: Vector, matrix: Matrix, least: Vector) -> Vector | None:
+def best_on_simplex(gain: FloatArray, matrix: FloatArray, least: FloatArray) -> FloatArray | None:
     """argmax αᵀgain over the simplex subject to matrix α ≥ least; None if there is no such α.
 
     Entries of ``least`` may be −∞, for rows that do not bind.
@@ -117,6 +116,6 @@ def best_on_simplex(gain: Vector, matrix: Matrix, least: Vector) -> Vector | Non
     )
     if not solution.success or solution.x is None:
         return None
-    alpha: Vector = np.maximum(solution.x, 0.0)
+    alpha: FloatArray = np.maximum(solution.x, 0.0)
     alpha /= alpha.sum()
     return alpha

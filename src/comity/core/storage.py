@@ -9,16 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
+from comity.core.typing import NamedArrays
 from comity.errors import UserError
 
-Values = dict[str, NDArray[Any]]
 
-
-def save_values(path: Path, tensors: Values, values: Mapping[str, Any]) -> None:
+def save_values(path: Path, tensors: NamedArrays, values: Mapping[str, Any]) -> None:
     """Arrays and plain values in one safetensors file, whole or not at all."""
     part = path.with_suffix(".part")
     arrays = {name: np.ascontiguousarray(value) for name, value in tensors.items()}
@@ -26,7 +24,7 @@ def save_values(path: Path, tensors: Values, values: Mapping[str, Any]) -> None:
     _commit(part, path)
 
 
-def load_values(path: Path) -> tuple[Values, dict[str, Any]]:
+def load_values(path: Path) -> tuple[NamedArrays, dict[str, Any]]:
     """What `save_values` wrote."""
     try:
         with safe_open(path, framework="numpy") as file:
@@ -49,6 +47,6 @@ def _commit(part: Path, path: Path) -> None:
     part.replace(path)
 
 
-def part(values: Values, prefix: str) -> Values:
+def part(values: NamedArrays, prefix: str) -> NamedArrays:
     """The values whose names begin with a prefix, without it."""
     return {k.removeprefix(prefix): v for k, v in values.items() if k.startswith(prefix)}

@@ -25,21 +25,21 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
+from comity.core.typing import ByteArray, IntArray
 from comity.errors import UserError
 from comity.problems import multitask
-from comity.problems.multitask import PARTS, Bytes, Images, Part, checked, damaged, shipped
+from comity.problems.multitask import PARTS, Images, Part, checked, damaged, shipped
 
 
 @dataclass(frozen=True)
 class Album:
     """Pictures and the class of each."""
 
-    pixels: Bytes
+    pixels: ByteArray
     """Pictures x channels x height x width."""
-    labels: NDArray[np.int64]
-    sites: NDArray[np.int64] | None = None
+    labels: IntArray
+    sites: IntArray | None = None
     """Where a picture comes from by nature, as a place in ``site_names``."""
     site_names: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
@@ -90,7 +90,7 @@ def cifar10_small() -> Album:
     return _album(parts, "4,000 training and 1,000 test pictures of CIFAR-10, 500 a class")
 
 
-def restored(packed: Bytes) -> Bytes:
+def restored(packed: ByteArray) -> ByteArray:
     """Pictures from the differences (channel first) as which they are shipped: a quarter smaller.
 
     Red and blue are kept as differences to green, and every pixel as what its left, upper and
@@ -287,7 +287,7 @@ def flowers102() -> Album:
     return Album(np.stack(pixels), labels[numbers - 1], notes=("squeezed to 64 x 64 pixels",))
 
 
-def _matrix(path: Path, name: str) -> NDArray[np.int64]:
+def _matrix(path: Path, name: str) -> IntArray:
     """A variable of a MATLAB file, as a list of whole numbers."""
     from scipy.io import loadmat  # slow to import, and only one data set needs it
 
@@ -337,7 +337,9 @@ def _read(path: Path) -> bytes:
         raise UserError(f"{path} cannot be read: {error.strerror}. Get the file again.") from None
 
 
-def _picture(content: bytes, name: str, mode: str, size: tuple[int, int] | None = None) -> Bytes:
+def _picture(
+    content: bytes, name: str, mode: str, size: tuple[int, int] | None = None
+) -> ByteArray:
     """The pixels of a picture's file."""
     from PIL import Image  # comes with matplotlib; nobody else waits for it
 
@@ -351,7 +353,7 @@ def _picture(content: bytes, name: str, mode: str, size: tuple[int, int] | None 
         raise UserError(f"{name} is not a whole picture: {error}. Get the file again.") from None
 
 
-def _stacked(pictures: Sequence[tuple[Bytes, str]]) -> Bytes:
+def _stacked(pictures: Sequence[tuple[ByteArray, str]]) -> ByteArray:
     """Pictures as one array; they must be of one size."""
     first, _ = pictures[0]
     for pixels, name in pictures:

@@ -7,12 +7,10 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from comity.core.rng import stream
+from comity.core.typing import BoolArray, FloatArray, IntArray
 from comity.errors import UserError
-
-Rows = NDArray[np.int64]
 
 PARTS = 3
 """Training, validation and test."""
@@ -26,19 +24,19 @@ LEAST = 40
 class Share:
     """The rows of one client, by what it uses them for; sorted."""
 
-    train: Rows
-    validation: Rows
-    test: Rows
+    train: IntArray
+    validation: IntArray
+    test: IntArray
 
 
 def shares(
-    cells: Rows,
+    cells: IntArray,
     clients: int,
     seed: int,
     *,
     partition: str = "iid",
     sizes: str = "equal",
-    sites: Rows | None = None,
+    sites: IntArray | None = None,
     site_names: Sequence[str] = (),
     cell_names: Mapping[int, str] | None = None,
     needed: Collection[int] | Mapping[int, Collection[int]] = (),
@@ -126,7 +124,7 @@ def fingerprint(shares: Sequence[Share]) -> str:
     return found.hexdigest()
 
 
-def deal(wanted: NDArray[np.float64], least: Rows) -> Rows:
+def deal(wanted: FloatArray, least: IntArray) -> IntArray:
     """Whole numbers near ``wanted`` (cells x receivers), each cell with its total kept.
 
     What rounding owes a receiver in one cell is made up in the next ones, so the receivers' totals
@@ -148,10 +146,10 @@ def deal(wanted: NDArray[np.float64], least: Rows) -> Rows:
 
 def _split(
     who: str,
-    rows: Rows,
-    cell_of: Rows,
-    member: Mapping[str, NDArray[np.bool_]],
-    fractions: NDArray[np.float64],
+    rows: IntArray,
+    cell_of: IntArray,
+    member: Mapping[str, BoolArray],
+    fractions: FloatArray,
 ) -> Share:
     """A client's rows, in random order, dealt to its three parts cell by cell.
 
@@ -185,7 +183,7 @@ def _split(
 
 
 def _move(
-    parts: list[Rows], giver: int, taker: int, member: Mapping[str, NDArray[np.bool_]], name: str
+    parts: list[IntArray], giver: int, taker: int, member: Mapping[str, BoolArray], name: str
 ) -> None:
     """Move one row that serves a need, best one that its part can spare for all other needs."""
     rows = parts[giver]
@@ -199,7 +197,7 @@ def _move(
     parts[giver] = np.delete(rows, place)
 
 
-def _dealt(rows: Rows, cell_of: Rows, counts: Rows) -> list[Rows]:
+def _dealt(rows: IntArray, cell_of: IntArray, counts: IntArray) -> list[IntArray]:
     """Each receiver's rows, where ``counts`` (cells x receivers) says how many of each cell."""
     piles = [
         np.split(rows[cell_of[rows] == cell], np.cumsum(given))[:-1]  # the last one is nobody's
@@ -208,9 +206,7 @@ def _dealt(rows: Rows, cell_of: Rows, counts: Rows) -> list[Rows]:
     return [np.concatenate(pile) for pile in zip(*piles, strict=True)]
 
 
-def _weights(
-    partition: str, sizes: NDArray[np.float64], cells: int, seed: int
-) -> NDArray[np.float64]:
+def _weights(partition: str, sizes: FloatArray, cells: int, seed: int) -> FloatArray:
     """The share of every cell that goes to each client (cells x clients)."""
     kind, _, argument = partition.partition(":")
     if partition == "iid":
@@ -228,7 +224,7 @@ def _weights(
 
 # -- rules for classes, which a client may lack --------------------------------------------
 
-Rule = Callable[[str, Rows, NDArray[np.float64], int], Rows]
+Rule = Callable[[str, IntArray, FloatArray, int], IntArray]
 """From the partition's text, rows of each class, clients' shares and the seed: how many rows of
 each class (classes x clients) a client gets."""
 
@@ -240,7 +236,7 @@ def _class_rule(partition: str, capped: bool) -> Rule | None:
     return rules.get(partition.partition(":")[0])
 
 
-def _blocks(partition: str, totals: Rows, sizes: NDArray[np.float64], seed: int) -> Rows:
+def _blocks(partition: str, totals: IntArray, sizes: FloatArray, seed: int) -> IntArray:
     """PFLlib's pathological rule, in which nothing is drawn.
 
     Class by class, the first ⌈N·S/K⌉ clients that have fewer than S classes share it, so clients
@@ -259,7 +255,7 @@ def _blocks(partition: str, totals: Rows, sizes: NDArray[np.float64], seed: int)
     return counts
 
 
-def _shards(partition: str, totals: Rows, sizes: NDArray[np.float64], seed: int) -> Rows:
+def _shards(partition: str, totals: IntArray, sizes: FloatArray, seed: int) -> IntArray:
     """McMahan's rule: rows sorted by class are cut into N·S equal shards; S go to each client."""
     clients, total = len(sizes), int(totals.sum())
     each = _whole(partition, total // clients, "as many as there are rows a client")
@@ -272,7 +268,7 @@ def _shards(partition: str, totals: Rows, sizes: NDArray[np.float64], seed: int)
     return counts
 
 
-def _capped(partition: str, totals: Rows, sizes: NDArray[np.float64], seed: int) -> Rows:
+def _capped(partition: str, totals: IntArray, sizes: FloatArray, seed: int) -> IntArray:
     """PFLlib's rule: Dirichlet shares of each class, for those who have not got their share yet.
 
     All is drawn anew until everybody has `LEAST` rows.
@@ -295,9 +291,7 @@ def _capped(partition: str, totals: Rows, sizes: NDArray[np.float64], seed: int)
     )
 
 
-def cut(
-    wanted: NDArray[np.float64], held: Rows, fair: NDArray[np.float64], size: int | np.int64
-) -> Rows:
+def cut(wanted: FloatArray, held: IntArray, fair: FloatArray, size: int | np.int64) -> IntArray:
     """A class cut into ``wanted`` proportions, of which clients with a ``fair`` share get none."""
     parts = np.where(held < fair, wanted, 0.0)
     if not parts.any():  # tiny draws may be zeros
@@ -306,7 +300,7 @@ def cut(
     return np.diff(ends, prepend=0)
 
 
-def _sizes(sizes: str, clients: int, seed: int) -> NDArray[np.float64]:
+def _sizes(sizes: str, clients: int, seed: int) -> FloatArray:
     """Each client's share of the rows."""
     kind, colon, argument = sizes.partition(":")
     if sizes == "equal":
@@ -328,7 +322,7 @@ def _sizes(sizes: str, clients: int, seed: int) -> NDArray[np.float64]:
     return np.asarray(given / given.sum())
 
 
-def _sites(sites: Rows | None, site_names: Sequence[str], clients: int, sizes: str) -> Rows:
+def _sites(sites: IntArray | None, site_names: Sequence[str], clients: int, sizes: str) -> IntArray:
     """The client that holds each row, where sites are clients."""
     if sites is None:
         raise UserError(

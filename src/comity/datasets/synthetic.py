@@ -10,13 +10,11 @@ from __future__ import annotations
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 
 from comity.core.pareto import hypervolume
+from comity.core.typing import FloatArray, IntArray
 from comity.datasets.columns import read_columns
 from comity.datasets.tables import Table, make_table
-
-Numbers = NDArray[np.float64]
 
 TRAIN, TEST, SEED = 3_500, 1_500, 123
 
@@ -28,7 +26,7 @@ _TURN = np.array([[1.0, -1.0], [1.0, 1.0]]) / np.sqrt(2)
 _DRAWS, _RATES = 200_000, 201
 
 
-def density(points: Numbers, label: int) -> Numbers:
+def density(points: FloatArray, label: int) -> FloatArray:
     """The density of the inputs (rows) given a label."""
     away = points - _MEANS[label]
     spread = _SPREADS[label]
@@ -36,20 +34,20 @@ def density(points: Numbers, label: int) -> Numbers:
     return np.asarray(np.exp(-square / 2) / (2 * np.pi * np.sqrt(np.linalg.det(spread))))
 
 
-def group_chance(points: Numbers) -> Numbers:
+def group_chance(points: FloatArray) -> FloatArray:
     """P(z = 1 | x)."""
     turned = points @ _TURN.T
     one, zero = density(turned, 1), density(turned, 0)
     return np.asarray(one / (one + zero))
 
 
-def label_chance(points: Numbers) -> Numbers:
+def label_chance(points: FloatArray) -> FloatArray:
     """P(y = 1 | x), by Bayes' rule; the group says nothing more about y than x does."""
     one, zero = POSITIVE * density(points, 1), (1 - POSITIVE) * density(points, 0)
     return np.asarray(one / (one + zero))
 
 
-def draw(count: int, seed: int = SEED) -> tuple[Numbers, NDArray[np.int64], NDArray[np.int64]]:
+def draw(count: int, seed: int = SEED) -> tuple[FloatArray, IntArray, IntArray]:
     """So many people: inputs, groups and labels."""
     rng = np.random.default_rng(seed)
     label = (rng.random(count) < POSITIVE).astype(np.int64)

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import NotRequired, TypedDict
 
 import numpy as np
-from numpy.typing import NDArray
 
+from comity.core.typing import BoolArray, Float32Array, IntArray
 from comity.datasets.columns import Columns, text_of
 from comity.errors import UserError, unknown
 
@@ -53,7 +53,7 @@ class Encoding:
             return tuple(f"{self.column}={value or 'missing'}" for value in self.values)
         return (self.column,) if self.median is None else (self.column, f"{self.column} missing")
 
-    def inputs(self, where: _Where, cells: list[str]) -> NDArray[np.float32]:
+    def inputs(self, where: _Where, cells: list[str]) -> Float32Array:
         """The inputs that cells become, old ones or new."""
         values, codes = _codes(cells)
         if self.values is not None:
@@ -95,18 +95,18 @@ class Table:
     """A table, read, checked and encoded for learning."""
 
     name: str
-    inputs: NDArray[np.float32]
+    inputs: Float32Array
     """Rows x features; numbers are as they were read, to be standardised with training rows."""
     features: tuple[str, ...]
     """The name of each input, e.g. ``age`` or ``sex=Female``."""
-    numeric: NDArray[np.bool_]
+    numeric: BoolArray
     """Which inputs are numbers rather than 0/1."""
-    label: NDArray[np.int64]
-    sensitive: Mapping[str, NDArray[np.int64]]
+    label: IntArray
+    sensitive: Mapping[str, IntArray]
     """The group of each row, for each sensitive attribute."""
     groups: Mapping[str, tuple[str, ...]]
     """The names of the groups, for each sensitive attribute."""
-    sites: NDArray[np.int64] | None
+    sites: IntArray | None
     """The site (hospital, region) that each row comes from, where the data says so."""
     site_names: tuple[str, ...]
     notes: tuple[str, ...]
@@ -116,7 +116,7 @@ class Table:
     names: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """What the codes in a column stood for in the file, where they were renamed."""
 
-    def encode(self, columns: Columns) -> NDArray[np.float32]:
+    def encode(self, columns: Columns) -> Float32Array:
         """New rows, as `read_columns` gives them, as inputs just like those of the table's own.
 
         Columns that are no inputs (label, client, …) may be there or not.
@@ -209,7 +209,7 @@ class _Where:
     """Where a table's rows are in its file, for messages: the header is row 1."""
 
     name: str
-    rows: NDArray[np.int64]
+    rows: IntArray
 
     def row(self, cells: Sequence[str], value: str) -> str:
         return f"row {self.rows[cells.index(value)]}"
@@ -242,7 +242,7 @@ def _attributes(
 
 def _without_missing(
     name: str, columns: Columns, keys: Sequence[str], missing: str
-) -> tuple[Columns, NDArray[np.int64], tuple[str, ...]]:
+) -> tuple[Columns, IntArray, tuple[str, ...]]:
     """The columns that are left, the number of each row in the file, and what was done."""
     if missing not in ("refuse", "category", "drop"):
         raise unknown(f"way with missing cells in {name}", missing, ("refuse", "category", "drop"))
@@ -305,7 +305,7 @@ def _learned(where: _Where, column: str, cells: list[str]) -> tuple[Encoding, st
     return Encoding(column, tuple(values)), note
 
 
-def _label(where: _Where, column: str, cells: list[str], positive: object) -> NDArray[np.int64]:
+def _label(where: _Where, column: str, cells: list[str], positive: object) -> IntArray:
     values, codes = _codes(cells)
     if len(values) != 2:
         listed = ", ".join(f"'{value}' ({where.row(cells, value)})" for value in values[:6])
@@ -328,7 +328,7 @@ def _label(where: _Where, column: str, cells: list[str], positive: object) -> ND
 
 def _coded(
     where: _Where, attribute: str, columns: Columns, what: Attribute
-) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+) -> tuple[IntArray, tuple[str, ...]]:
     """The group of each row by a sensitive attribute, and the names of the groups."""
     column = what["column"]
     cells = columns[column]
@@ -390,7 +390,7 @@ def _takes(about: str, rule: Sequence[object] | str, value: str) -> bool:
     return below or ("=" in found[1] and number == limits[0])
 
 
-def _codes(cells: list[str]) -> tuple[list[str], NDArray[np.int64]]:
+def _codes(cells: list[str]) -> tuple[list[str], IntArray]:
     """The different values, sorted, and which of them each cell is."""
     values = sorted(set(cells))
     if len(values) <= MOST_CATEGORIES:  # so few may become names, where 9 comes before 10

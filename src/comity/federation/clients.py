@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from comity.configuration import Configuration
 from comity.core.fleet import Fleet
 from comity.core.pareto import reach
 from comity.core.phases import Setup
 from comity.core.rng import torch_seeded
-from comity.federation.messages import Message, Order, Report, Rows, Values, Vectors
+from comity.core.typing import BoolArray, FloatArray, IntArray, NamedArrays
+from comity.federation.messages import Message, Order, Report
 from comity.learners import LEARNERS, Learner, Task
 
 
@@ -33,7 +33,7 @@ class Site:
     def __init__(self, configuration: Configuration, clients: tuple[int, ...]) -> None:
         self.configuration, self.clients = configuration, clients
         self._algorithm = configuration.get_algorithm()
-        self._surveyed: tuple[Vectors | None, NDArray[np.bool_]] | None = None
+        self._surveyed: tuple[FloatArray | None, BoolArray] | None = None
         problem = configuration.get_problem()
         self._preferences = configuration.get_preferences()[list(clients)]
         self._models = initial_fleet(configuration, len(clients))
@@ -142,7 +142,7 @@ class Site:
         message = Message(order.clients, None, self._choice(rows))
         return message, self._report(rows, received, trained, declined)
 
-    def preview(self, order: Order) -> Vectors:
+    def preview(self, order: Order) -> FloatArray:
         """How all clients would do on validation data with what they are sent; nothing changes."""
         models = self._models
         if order.models is not None:
@@ -151,8 +151,8 @@ class Site:
         return self._learner.judge(models, rows, "validation", episodes)[0]
 
     def _receive(
-        self, rows: Rows, models: Fleet | None, guarded: bool
-    ) -> tuple[Vectors | None, NDArray[np.bool_]]:
+        self, rows: IntArray, models: Fleet | None, guarded: bool
+    ) -> tuple[FloatArray | None, BoolArray]:
         """Install received models; a guarded client declines one that serves it worse."""
         declined = np.zeros(len(rows), dtype=bool)
         value = None
@@ -179,18 +179,18 @@ class Site:
             names |= {n: n.replace(start, place, 1) for n in names if n.startswith(start)}
         return Fleet({place: models[name] for name, place in names.items()})
 
-    def _task(self, rows: Rows, order: Order, allowance: Rows) -> Task:
+    def _task(self, rows: IntArray, order: Order, allowance: IntArray) -> Task:
         spent = self._validation_steps[rows] if self._validation_counts else 0
         phases = self._phases_alone if order.alone else self._phases
         return Task(order.round, phases, self._start, allowance - spent, order.brief)
 
-    def _train(self, rows: Rows, order: Order, allowance: Rows) -> Vectors:
+    def _train(self, rows: IntArray, order: Order, allowance: IntArray) -> FloatArray:
         self._learner.train(self._models, rows, self._task(rows, order, allowance))
         value = self._validate(rows, sent=False)
         self._own_value[rows] = value
         return value
 
-    def _validate(self, rows: Rows, sent: bool) -> Vectors:
+    def _validate(self, rows: IntArray, sent: bool) -> FloatArray:
         """Judge the models that some clients hold now, and remember each client's best.
 
         Where the server chooses the round to keep, clients only note what theirs are worth: those
@@ -213,13 +213,13 @@ class Site:
         self._kept_worth[rows[places]] = worth[places]
         return value
 
-    def _worth(self, rows: Rows, value: Vectors) -> NDArray[np.float64]:
+    def _worth(self, rows: IntArray, value: FloatArray) -> FloatArray:
         """By what a client chooses the model to keep: its preference, or all that it can reach."""
         if self._algorithm.spanned(value.shape[1], "validation") is not None:
             return self._reach(rows, value)
         return _score(value, self._preferences[rows])
 
-    def _reach(self, rows: Rows, value: Vectors) -> NDArray[np.float64]:
+    def _reach(self, rows: IntArray, value: FloatArray) -> FloatArray:
         """Hypervolume of what each client's model reaches: one vector, or all that it spans."""
         sets = value[:, None]
         asked = self._algorithm.spanned(value.shape[1], "validation")
@@ -228,7 +228,7 @@ class Site:
         return reach(sets, self._reference_point)
 
     def _message(
-        self, clients: tuple[int, ...], declined: NDArray[np.bool_], copies: Fleet | None
+        self, clients: tuple[int, ...], declined: BoolArray, copies: Fleet | None
     ) -> Message:
         rows = self._rows(clients)
         held = self._models.select(rows)
@@ -245,16 +245,16 @@ class Site:
             statistics[name] = held[name].double().numpy()
         return Message(clients, models, statistics)
 
-    def _choice(self, rows: Rows) -> dict[str, NDArray[np.float64]]:
+    def _choice(self, rows: IntArray) -> dict[str, FloatArray]:
         """What the server needs to choose the round that is kept for all."""
         return {"validation": self._told_worth[rows]} if self._together else {}
 
     def _report(
         self,
-        rows: Rows,
-        received: Vectors | None,
-        trained: Vectors | None,
-        declined: NDArray[np.bool_],
+        rows: IntArray,
+        received: FloatArray | None,
+        trained: FloatArray | None,
+        declined: BoolArray,
     ) -> Report:
         return Report(
             received=received,
@@ -267,7 +267,7 @@ class Site:
             remarks=self._learner.remarks,
         )
 
-    def _rows(self, clients: tuple[int, ...]) -> Rows:
+    def _rows(self, clients: tuple[int, ...]) -> IntArray:
         return np.array([self.clients.index(client) for client in clients], dtype=np.int64)
 
     # -- the end ---------------------------------------------------------------------------
@@ -276,13 +276,13 @@ class Site:
         """The models that the clients hold: their best validated ones, or their last."""
         return self._kept if kept else self._models
 
-    def span(self, preferences: Vectors) -> Vectors:
+    def span(self, preferences: FloatArray) -> FloatArray:
         """Judge final models on test samples at many preferences (clients x preferences)."""
         rows = np.arange(len(self.clients))
         kept = self.configuration.keep == "best"
         return self._learner.span(self.models(kept), rows, "test", preferences)
 
-    def test(self, kept: bool, purpose: str = "test") -> Vectors:
+    def test(self, kept: bool, purpose: str = "test") -> FloatArray:
         """Judge final models on test episodes or samples, which nothing has seen before."""
         rows = np.arange(len(self.clients))
         episodes = self.configuration.test_episodes
@@ -290,9 +290,9 @@ class Site:
 
     # -- persistence -----------------------------------------------------------------------
 
-    def state(self) -> Values:
+    def state(self) -> NamedArrays:
         """Everything that the clients of this site remember between rounds, client first."""
-        state: Values = {
+        state: NamedArrays = {
             "kept_value": self._kept_value,
             "kept_worth": self._kept_worth,
             "own_value": self._own_value,
@@ -304,7 +304,7 @@ class Site:
         state.update({f"learner/{name}": value for name, value in self._learner.state().items()})
         return state
 
-    def load(self, state: Values) -> None:
+    def load(self, state: NamedArrays) -> None:
         """Take back what `state` gave."""
         self._kept_value = state["kept_value"].copy()
         self._kept_worth = state["kept_worth"].copy()
@@ -320,8 +320,8 @@ class Site:
         )
 
 
-def _score(values: Vectors, preferences: Vectors) -> NDArray[np.float64]:
+def _score(values: FloatArray, preferences: FloatArray) -> FloatArray:
     """Scalarised values; minus infinity stays so even where a preference is zero."""
-    unknown: NDArray[np.bool_] = np.asarray(np.isneginf(values).any(axis=1))
+    unknown: BoolArray = np.asarray(np.isneginf(values).any(axis=1))
     products = np.where(unknown[:, None], 0.0, values) * preferences
     return np.where(unknown, -np.inf, products.sum(axis=1))

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from comity.core.fleet import Matrix
 from comity.core.storage import part
-from comity.federation.messages import Engine, Order, Values, alike
+from comity.core.typing import FloatArray, NamedArrays
+from comity.federation.messages import Engine, Order, alike
 from comity.federation.server import Federation, Record, bytes_of
 
 
@@ -84,7 +84,7 @@ class Loop:
         brief = {k: np.concatenate([brief[k] for brief in briefs]) for k in briefs[0]}
         return replace(order, brief=brief)
 
-    def judged(self) -> Matrix:
+    def judged(self) -> FloatArray:
         """How all clients would do on validation data if this were the end; nothing changes."""
         return self.engine.preview(Order.joined([f.last_order()[0] for f in self.federations]))
 
@@ -114,7 +114,7 @@ class Loop:
         message = self.engine.collect(federation.everyone)
         return replace(order, models=federation.gather(message, record)), record
 
-    def state(self) -> tuple[Values, dict[str, Any]]:
+    def state(self) -> tuple[NamedArrays, dict[str, Any]]:
         """Everything that is needed to go on as if never interrupted."""
         tensors = {f"site/{name}": value for name, value in self.engine.state().items()}
         plain = []
@@ -124,7 +124,7 @@ class Loop:
             plain.append(values)
         return tensors, {"federations": plain}
 
-    def load(self, tensors: Values, values: Mapping[str, Any]) -> None:
+    def load(self, tensors: NamedArrays, values: Mapping[str, Any]) -> None:
         """Take back what `state` gave."""
         self.engine.load(part(tensors, "site/"))
         for number, (federation, own) in enumerate(

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from comity.core.fleet import Fleet
-
-Values = dict[str, NDArray[Any]]
-Rows = NDArray[np.int64]
-Vectors = NDArray[np.float64]
+from comity.core.typing import BoolArray, FloatArray, IntArray, NamedArrays
 
 
 @dataclass(frozen=True)
@@ -24,7 +20,7 @@ class Order:
     clients: tuple[int, ...]
     models: Fleet | None
     """One row a client of ``clients``; None before anything was mixed."""
-    brief: Values = field(default_factory=dict)
+    brief: NamedArrays = field(default_factory=dict)
     """The server's answer to a survey, one row a client of ``clients``."""
     alone: bool = False
     """Nothing is mixed afterwards: clients train for themselves, on their own objective."""
@@ -50,7 +46,7 @@ class Message:
 
     clients: tuple[int, ...]
     models: Fleet | None
-    statistics: dict[str, NDArray[np.float64]]
+    statistics: dict[str, FloatArray]
     """``size``: how much data a client has; ``declined``: 1 where it kept its own model;
     ``unsound``: 1 where something that it keeps is no longer finite; ``validation``: the
     hypervolume that its model reaches, where one round is kept for all; and what the
@@ -85,13 +81,13 @@ class Message:
 class Report:
     """What happened at a site, for the run's history: one row a client of the order."""
 
-    received: Vectors | None
-    trained: Vectors | None
-    kept: Vectors
-    declined: NDArray[np.bool_]
-    steps: Rows
-    validation_steps: Rows
-    skipped: Rows
+    received: FloatArray | None
+    trained: FloatArray | None
+    kept: FloatArray
+    declined: BoolArray
+    steps: IntArray
+    validation_steps: IntArray
+    skipped: IntArray
     """Loss terms that a client had to leave out so far, being undefined on a batch."""
     remarks: tuple[str, ...] = ()
 
@@ -117,11 +113,11 @@ class Engine(Protocol):
     def roll_back(self, clients: tuple[int, ...]) -> None: ...
     def keep(self, clients: tuple[int, ...]) -> None: ...
     def finish(self, order: Order, extra_rounds: int) -> tuple[Message, Report]: ...
-    def preview(self, order: Order) -> Vectors: ...
+    def preview(self, order: Order) -> FloatArray: ...
     def collect(self, clients: tuple[int, ...]) -> Message: ...
     def install(self, order: Order) -> None: ...
-    def state(self) -> Values: ...
-    def load(self, state: Values) -> None: ...
+    def state(self) -> NamedArrays: ...
+    def load(self, state: NamedArrays) -> None: ...
 
 
 def alike(orders: Sequence[Order]) -> list[list[int]]:

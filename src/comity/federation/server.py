@@ -16,12 +16,13 @@ import torch
 
 from comity.algorithms import Round, Survey
 from comity.configuration import Configuration
-from comity.core.fleet import Fleet, Matrix
+from comity.core.fleet import Fleet
 from comity.core.mixing import TARGET, Mixing, Pick, mixed, who_from_whom
 from comity.core.rng import stream
 from comity.core.storage import part
+from comity.core.typing import FloatArray, IntArray, NamedArrays
 from comity.federation.clients import initial_fleet
-from comity.federation.messages import Message, Order, Report, Rows, Values
+from comity.federation.messages import Message, Order, Report
 
 
 @dataclass
@@ -38,7 +39,7 @@ class Record:
     """How much updates were against each other, where something is done about it."""
     account: dict[str, Any] = field(default_factory=dict)
     """What else the algorithm tells of the server's work."""
-    mixing: Matrix | None = None
+    mixing: FloatArray | None = None
     bytes_up: int = 0
     bytes_down: int = 0
     events: list[str] = field(default_factory=list)
@@ -101,7 +102,7 @@ class Federation:
         models = self._deliver(self.everyone, record) if delivers else None
         return Order(number, self.everyone, models, alone=True), record
 
-    def answer(self, message: Message, record: Record) -> Values:
+    def answer(self, message: Message, record: Record) -> NamedArrays:
         """The brief of the clients of a round, one row each, after what they said in the survey."""
         present, gradients = record.clients, message.models
         record.bytes_up += _total(message)
@@ -264,9 +265,9 @@ class Federation:
 
     # -- persistence -----------------------------------------------------------------------
 
-    def state(self) -> tuple[Values, dict[str, Any]]:
+    def state(self) -> tuple[NamedArrays, dict[str, Any]]:
         """Tensors and plain values that make the server go on as if never interrupted."""
-        tensors: Values = {}
+        tensors: NamedArrays = {}
         for name, fleet in (("rows", self._rows), ("uploads", self._uploads)):
             if fleet is not None:
                 tensors.update({f"{name}/{k}": t.numpy() for k, t in fleet.tensors.items()})
@@ -280,7 +281,7 @@ class Federation:
             values["best"] = self._best
         return tensors, values
 
-    def load(self, tensors: Values, values: Mapping[str, Any]) -> None:
+    def load(self, tensors: NamedArrays, values: Mapping[str, Any]) -> None:
         """Take back what `state` gave."""
         self._rows = Fleet.from_arrays(part(tensors, "rows/"))
         self._uploads = Fleet.from_arrays(part(tensors, "uploads/"))
@@ -291,7 +292,7 @@ class Federation:
         self.algorithm.load({**values["algorithm"], **part(tensors, "algorithm/")})
 
 
-def _each(rows: Rows, models: Fleet, clients: Sequence[int]) -> Rows:
+def _each(rows: IntArray, models: Fleet, clients: Sequence[int]) -> IntArray:
     """The rows of a fleet that belong to some of the clients, which have several each or one."""
     each = len(models) // len(clients)
     return (rows[:, None] * each + np.arange(each)).ravel()

@@ -4,17 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol, Self
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import ClassVar, Protocol, Self
 
 from comity.core.fleet import Fleet
 from comity.core.phases import Phase, Update
+from comity.core.typing import FloatArray, IntArray, NamedArrays
 from comity.settings import Settings, setting
-
-Rows = NDArray[np.int64]
-Values = dict[str, NDArray[Any]]
 
 
 class LearnerSettings(Settings):
@@ -37,9 +32,9 @@ class Task:
     phases: Sequence[Phase]
     start: Fleet
     """The models of the whole fleet as they were when the round began."""
-    goal: Rows
+    goal: IntArray
     """How many steps each of the clients shall have taken in all."""
-    brief: dict[str, NDArray[np.float64]] = field(default_factory=dict)
+    brief: dict[str, FloatArray] = field(default_factory=dict)
     """What the server told each of them, one row a client."""
 
 
@@ -50,11 +45,11 @@ class Learner(Protocol):
     """Whether its objectives are losses with gradients, which some algorithms need."""
 
     @property
-    def sizes(self) -> NDArray[np.float64]:
+    def sizes(self) -> FloatArray:
         """How much data each client has; equal for environments."""
 
     @property
-    def round_steps(self) -> Rows:
+    def round_steps(self) -> IntArray:
         """How many steps each client takes in a round."""
 
     @property
@@ -62,46 +57,46 @@ class Learner(Protocol):
         """What a user should know about how this learner works here."""
 
     @property
-    def skipped(self) -> Rows:
+    def skipped(self) -> IntArray:
         """How many loss terms of each client were left out so far, being undefined."""
 
-    def receive(self, rows: Rows, received: Fleet) -> None:
+    def receive(self, rows: IntArray, received: Fleet) -> None:
         """Clients took over received models: adjust what the learner keeps beside the model."""
 
     def survey(
-        self, fleet: Fleet, rows: Rows, asked: Sequence[str], round: int, answer: Update
-    ) -> tuple[Values, Fleet | None]:
+        self, fleet: Fleet, rows: IntArray, asked: Sequence[str], round: int, answer: Update
+    ) -> tuple[NamedArrays, Fleet | None]:
         """What some clients find of the models they hold: losses, gradients of each objective.
 
         ``answer`` gives whatever else is asked.
         """
 
-    def train(self, fleet: Fleet, rows: Rows, task: Task) -> None:
+    def train(self, fleet: Fleet, rows: IntArray, task: Task) -> None:
         """Train some clients in place until each has taken ``task.goal`` steps in all."""
 
-    def train_apart(self, fleet: Fleet, rows: Rows, task: Task) -> Fleet:
+    def train_apart(self, fleet: Fleet, rows: IntArray, task: Task) -> Fleet:
         """Train one copy an objective, on it alone; the models themselves stay as they are."""
 
     def judge(
-        self, fleet: Fleet, rows: Rows, purpose: str, episodes: int
-    ) -> tuple[NDArray[np.float64], Rows]:
+        self, fleet: Fleet, rows: IntArray, purpose: str, episodes: int
+    ) -> tuple[FloatArray, IntArray]:
         """Objective vector of each client's model, and what judging cost in steps."""
 
     def span(
-        self, fleet: Fleet, rows: Rows, purpose: str, preferences: NDArray[np.float64]
-    ) -> NDArray[np.float64]:
+        self, fleet: Fleet, rows: IntArray, purpose: str, preferences: FloatArray
+    ) -> FloatArray:
         """Objective vectors of each client's model at several preferences (clients x those)."""
 
-    def restart(self, rows: Rows, models: Fleet) -> None:
+    def restart(self, rows: IntArray, models: Fleet) -> None:
         """Training of these clients went wrong: start anew from given models."""
 
     def companions(self) -> Fleet | None:
         """Tensors that travel beside the model, if the settings say so."""
 
     @property
-    def steps(self) -> Rows:
+    def steps(self) -> IntArray:
         """Training steps each client has taken."""
 
-    def state(self) -> Values: ...
+    def state(self) -> NamedArrays: ...
 
-    def load(self, state: Values) -> None: ...
+    def load(self, state: NamedArrays) -> None: ...

@@ -9,21 +9,14 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
-from comity.core.fleet import Fleet, Tree
+from comity.core.fleet import Fleet
 from comity.core.phases import Phase, Setup
+from comity.core.typing import AnyArray, FloatArray, Tree
 from comity.errors import UserError
 from comity.learners.deterministic import ACTOR, CRITIC, PolicyGradient
-from comity.learners.off_policy import (
-    Array,
-    Crew,
-    Explorer,
-    Generators,
-    OffPolicy,
-    OffPolicySettings,
-)
+from comity.learners.off_policy import Crew, Explorer, Generators, OffPolicy, OffPolicySettings
 from comity.problems.base import EnvironmentProblem
 from comity.problems.environments import Policy
 from comity.problems.networks import ActorCritic
@@ -56,7 +49,7 @@ class DDPG(OffPolicy):
         problem: EnvironmentProblem,
         settings: DDPGSettings,
         clients: tuple[int, ...],
-        preferences: NDArray[np.float64],
+        preferences: FloatArray,
         seed: int,
         fleet: Fleet,
         setup: Setup,
@@ -82,7 +75,7 @@ class DDPG(OffPolicy):
         chance = np.stack([generator.uniform(-1.0, 1.0, shape) for generator in generators])
         noise = np.stack([generator.normal(0.0, s.noise, shape) for generator in generators])
 
-        def choose(number: int, before: Array) -> tuple[Array, Array]:
+        def choose(number: int, before: AnyArray) -> tuple[AnyArray, AnyArray]:
             seen = torch.from_numpy(before[:, None])
             own = self._gradient.act(crew.online, seen)[:, 0].numpy()
             noisy = np.clip(own + noise[:, number], -1.0, 1.0)
@@ -110,7 +103,7 @@ class DDPG(OffPolicy):
 
     def _policy(self, tensors: Tree) -> Policy:
         @torch.no_grad()
-        def policy(observations: Array) -> Array:
+        def policy(observations: AnyArray) -> AnyArray:
             own = self._gradient.act(tensors, torch.from_numpy(observations))
             action = self._bounded(own)
             return np.asarray(action.numpy())

@@ -10,7 +10,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from comity.core.fleet import Tree, forward
+from comity.core.fleet import forward
+from comity.core.typing import Tree
 
 ACTOR, CRITIC = "actor.", "critic."
 

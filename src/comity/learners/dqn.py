@@ -11,20 +11,13 @@ from __future__ import annotations
 import numpy as np
 import torch
 import torch.nn.functional as F
-from numpy.typing import NDArray
 from torch import Tensor
 
-from comity.core.fleet import Fleet, Tree, forward
+from comity.core.fleet import Fleet, forward
 from comity.core.phases import Phase, Setup
+from comity.core.typing import AnyArray, FloatArray, IntArray, Tree
 from comity.errors import UserError
-from comity.learners.off_policy import (
-    Array,
-    Crew,
-    Explorer,
-    Generators,
-    OffPolicy,
-    OffPolicySettings,
-)
+from comity.learners.off_policy import Crew, Explorer, Generators, OffPolicy, OffPolicySettings
 from comity.problems.base import EnvironmentProblem
 from comity.problems.environments import Policy
 from comity.problems.networks import ActorCritic
@@ -50,7 +43,7 @@ class DQN(OffPolicy):
         problem: EnvironmentProblem,
         settings: DQNSettings,
         clients: tuple[int, ...],
-        preferences: NDArray[np.float64],
+        preferences: FloatArray,
         seed: int,
         fleet: Fleet,
         setup: Setup,
@@ -79,8 +72,8 @@ class DQN(OffPolicy):
         if self._features is not None:
             table = self._best(crew.online, self._everything(len(rows))).astype(np.int16)
 
-        def choose(number: int, before: Array) -> tuple[Array, Array]:
-            greedy: Array
+        def choose(number: int, before: AnyArray) -> tuple[AnyArray, AnyArray]:
+            greedy: AnyArray
             if table is not None:
                 greedy = table[np.arange(len(rows)), before]
             else:
@@ -144,12 +137,12 @@ class DQN(OffPolicy):
         return features.expand(clients, *features.shape)
 
     @torch.no_grad()
-    def _best(self, tensors: Tree, observations: Tensor) -> NDArray[np.int64]:
+    def _best(self, tensors: Tree, observations: Tensor) -> IntArray:
         """Greedy actions (clients, batch)."""
         return np.asarray(self._forward(tensors, observations).argmax(dim=2).numpy())
 
     def _policy(self, tensors: Tree) -> Policy:
-        def policy(observations: Array) -> Array:
+        def policy(observations: AnyArray) -> AnyArray:
             if self._features is not None:
                 return self._best(tensors, self._everything(len(observations)))
             return self._best(tensors, torch.from_numpy(observations))

@@ -10,27 +10,26 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 from torch.func import vmap
 
-from comity.core.fleet import Fleet, Tree
+from comity.core.fleet import Fleet
 from comity.core.phases import Phase, Update, View
 from comity.core.rng import stream
+from comity.core.typing import AnyArray, FloatArray, IntArray, NamedArrays, Tree
 from comity.learners.adam import Adam, clip
-from comity.learners.base import LearnerSettings, Rows, Task, Values
+from comity.learners.base import LearnerSettings, Task
 from comity.learners.replay import Replay
 from comity.problems.base import EnvironmentProblem
 from comity.problems.environments import Policy, environments
 from comity.settings import setting
 
-Array = NDArray[Any]
 Generators = Sequence[np.random.Generator]
-Explorer = Callable[[int, Array], tuple[Array, Array]]
+Explorer = Callable[[int, AnyArray], tuple[AnyArray, AnyArray]]
 """From a step's number in the rollout and what is observed: actions to remember, and to take."""
 
 
@@ -53,7 +52,7 @@ class OffPolicySettings(LearnerSettings):
 class Crew:
     """The clients being trained right now, their tensors gathered into one stack."""
 
-    rows: Rows
+    rows: IntArray
     online: Tree
     target: Fleet
     start: Fleet
@@ -81,7 +80,7 @@ class OffPolicy(ABC):
         problem: EnvironmentProblem,
         settings: OffPolicySettings,
         clients: tuple[int, ...],
-        preferences: NDArray[np.float64],
+        preferences: FloatArray,
         seed: int,
         fleet: Fleet,
     ) -> None:
@@ -130,15 +129,15 @@ class OffPolicy(ABC):
         return batch
 
     @property
-    def steps(self) -> Rows:
+    def steps(self) -> IntArray:
         return self._steps
 
     @property
-    def sizes(self) -> NDArray[np.float64]:
+    def sizes(self) -> FloatArray:
         return np.ones(len(self._clients))
 
     @property
-    def round_steps(self) -> Rows:
+    def round_steps(self) -> IntArray:
         return np.full(len(self._clients), self.settings.local_steps)
 
     @property
@@ -146,17 +145,17 @@ class OffPolicy(ABC):
         return ()
 
     @property
-    def skipped(self) -> Rows:
+    def skipped(self) -> IntArray:
         return np.zeros(len(self._clients), dtype=np.int64)
 
     # -- around training -------------------------------------------------------------------
 
-    def receive(self, rows: Rows, received: Fleet) -> None:
+    def receive(self, rows: IntArray, received: Fleet) -> None:
         """Target networks are the received ones, or restart from the received online ones."""
         targets = {n: received.tensors.get(f"target.{n}", received[n]) for n in self._target}
         self._target.put(rows, Fleet(targets))
 
-    def restart(self, rows: Rows, models: Fleet) -> None:
+    def restart(self, rows: IntArray, models: Fleet) -> None:
         self._target.put(rows, models)
         index = torch.from_numpy(rows)
         for moments in (self._first, self._second):
@@ -170,27 +169,27 @@ class OffPolicy(ABC):
         return Fleet({f"target.{name}": tensor for name, tensor in self._target.tensors.items()})
 
     def judge(
-        self, fleet: Fleet, rows: Rows, purpose: str, episodes: int
-    ) -> tuple[NDArray[np.float64], Rows]:
+        self, fleet: Fleet, rows: IntArray, purpose: str, episodes: int
+    ) -> tuple[FloatArray, IntArray]:
         policy = self._policy(fleet.select(rows).tensors)
         return self._environments.judge(rows, policy, episodes, purpose)
 
     # -- training --------------------------------------------------------------------------
 
     def survey(
-        self, fleet: Fleet, rows: Rows, asked: Sequence[str], round: int, answer: Update
-    ) -> tuple[Values, Fleet | None]:
+        self, fleet: Fleet, rows: IntArray, asked: Sequence[str], round: int, answer: Update
+    ) -> tuple[NamedArrays, Fleet | None]:
         raise NotImplementedError("environments have no differentiable objectives")
 
     def span(
-        self, fleet: Fleet, rows: Rows, purpose: str, preferences: NDArray[np.float64]
-    ) -> NDArray[np.float64]:
+        self, fleet: Fleet, rows: IntArray, purpose: str, preferences: FloatArray
+    ) -> FloatArray:
         raise NotImplementedError("policies are not made for preferences on demand")
 
-    def train_apart(self, fleet: Fleet, rows: Rows, task: Task) -> Fleet:
+    def train_apart(self, fleet: Fleet, rows: IntArray, task: Task) -> Fleet:
         raise NotImplementedError("environments have no differentiable objectives")
 
-    def train(self, fleet: Fleet, rows: Rows, task: Task) -> None:
+    def train(self, fleet: Fleet, rows: IntArray, task: Task) -> None:
         keys = {row: (task.round, self._clients[row]) for row in rows}
         explore = {row: stream(self._seed, "explore", *keys[row]) for row in rows}
         replay = {row: stream(self._seed, "replay", *keys[row]) for row in rows}
@@ -213,7 +212,7 @@ class OffPolicy(ABC):
                 crew = self._gather(fleet, learning, start)
             self._learn(crew, phase, [replay[row] for row in learning])
 
-    def _gather(self, fleet: Fleet, rows: Rows, start: Fleet) -> Crew:
+    def _gather(self, fleet: Fleet, rows: IntArray, start: Fleet) -> Crew:
         online = {
             name: tensor.detach().requires_grad_()
             for name, tensor in fleet.select(rows).tensors.items()
@@ -296,8 +295,8 @@ class OffPolicy(ABC):
 
     # -- persistence -----------------------------------------------------------------------
 
-    def state(self) -> Values:
-        state: Values = {
+    def state(self) -> NamedArrays:
+        state: NamedArrays = {
             f"{part}.{name}": tensor.numpy()
             for part, fleet in self._fleets().items()
             for name, tensor in fleet.tensors.items()
@@ -307,7 +306,7 @@ class OffPolicy(ABC):
             state.update({f"{part}.{name}": value for name, value in values.state().items()})
         return state
 
-    def load(self, state: Values) -> None:
+    def load(self, state: NamedArrays) -> None:
         for part, fleet in self._fleets().items():
             for name, tensor in fleet.tensors.items():
                 tensor.copy_(torch.from_numpy(state[f"{part}.{name}"]))

@@ -2,30 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
-Array = NDArray[Any]
-Rows = NDArray[np.int64]
+from comity.core.typing import AnyArray, FloatArray, IntArray, NamedArrays
 
 
 class Replay:
     """For each client the last ``capacity`` transitions; ``columns`` shows what one is made of."""
 
-    def __init__(self, clients: int, capacity: int, **columns: Array) -> None:
+    def __init__(self, clients: int, capacity: int, **columns: AnyArray) -> None:
         # zeros take no memory before they are written to
-        self._columns: dict[str, Array] = {
+        self._columns: NamedArrays = {
             name: np.zeros((clients, capacity, *column.shape), dtype=column.dtype)
             for name, column in columns.items()
         }
         self._capacity = capacity
         self._added = np.zeros(clients, dtype=np.int64)
 
-    def add(self, rows: Rows, **values: Array) -> None:
+    def add(self, rows: IntArray, **values: AnyArray) -> None:
         """Store one transition for each of some clients, over the oldest one when full."""
         place = self._added[rows] % self._capacity
         for name, column in self._columns.items():
@@ -37,7 +33,7 @@ class Replay:
         """How many transitions were ever stored, by all."""
         return int(self._added.sum())
 
-    def sample(self, rows: Rows, draws: NDArray[np.float64]) -> dict[str, Tensor]:
+    def sample(self, rows: IntArray, draws: FloatArray) -> dict[str, Tensor]:
         """Batches (clients, batch) for draws uniform on [0, 1)."""
         size = np.minimum(self._added[rows], self._capacity)
         index = (draws * size[:, None]).astype(np.int64)
@@ -46,12 +42,12 @@ class Replay:
             for name, column in self._columns.items()
         }
 
-    def state(self) -> dict[str, Array]:
+    def state(self) -> NamedArrays:
         filled = int(min(self._added.max(initial=0), self._capacity))
         state = {name: column[:, :filled].copy() for name, column in self._columns.items()}
         return {**state, "added": self._added.copy()}
 
-    def load(self, state: dict[str, Array]) -> None:
+    def load(self, state: NamedArrays) -> None:
         self._added = state["added"].copy()
         for name, column in self._columns.items():
             column[:, : state[name].shape[1]] = state[name]

@@ -12,14 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from torch import nn
 
 from comity.core.pareto import measures
+from comity.core.typing import BoolArray, FloatArray
 from comity.errors import UserError, unknown
 from comity.problems.networks import ActorCritic, layers
-
-Vectors = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -48,7 +46,7 @@ class Problem(ABC):
     reference_point: tuple[float, ...]
     learner: str
     defaults: Mapping[str, Any] = field(default_factory=dict)
-    known_front: Callable[[], Vectors] | None = None
+    known_front: Callable[[], FloatArray] | None = None
     """All non-dominated vectors, where they are known: makes regret and IGD exact."""
     reference_set: Path | None = None
     """A stored set of good vectors as CSV, for IGD where the front is not known."""
@@ -66,33 +64,33 @@ class Problem(ABC):
         """The problem as so many clients have it."""
 
     @abstractmethod
-    def trivial(self, clients: Sequence[int], seed: int, episodes: int) -> Vectors:
+    def trivial(self, clients: Sequence[int], seed: int, episodes: int) -> FloatArray:
         """What a model that has learned nothing brings each client on its test."""
 
-    def front(self) -> Vectors | None:
+    def front(self) -> FloatArray | None:
         return None if self.known_front is None else self.known_front()
 
-    def target(self) -> Vectors | None:
+    def target(self) -> FloatArray | None:
         """What IGD measures the distance from: the known front, or a stored reference set."""
         if self.known_front is not None or self.reference_set is None:
             return self.front()
         return np.loadtxt(self.reference_set, delimiter=",", ndmin=2)
 
-    def optimum(self, preferences: Vectors) -> NDArray[np.float64] | None:
+    def optimum(self, preferences: FloatArray) -> FloatArray | None:
         """The best scalarised return for each preference, where the front is known."""
         front = self.front()
         return None if front is None else np.asarray((preferences @ front.T).max(axis=1))
 
-    def counts(self, vectors: Vectors) -> NDArray[np.bool_]:
+    def counts(self, vectors: FloatArray) -> BoolArray:
         """Which vectors count for a front; all, unless the problem knows better."""
         return np.ones(len(vectors), dtype=bool)
 
-    def measures(self, vectors: Vectors, preferences: Vectors) -> dict[str, float]:
+    def measures(self, vectors: FloatArray, preferences: FloatArray) -> dict[str, float]:
         """All measures of a federation that ended with these vectors, one a client."""
         target, optimum = self.target(), self.optimum(preferences)
         return measures(vectors, preferences, self.reference_point, target, optimum)
 
-    def trivial_measures(self, vectors: Vectors, preferences: Vectors) -> dict[str, float]:
+    def trivial_measures(self, vectors: FloatArray, preferences: FloatArray) -> dict[str, float]:
         """The same of the trivial baseline's vectors."""
         return self.measures(vectors, preferences)
 
@@ -129,7 +127,7 @@ class EnvironmentProblem(Problem):
                 )
         return self
 
-    def trivial(self, clients: Sequence[int], seed: int, episodes: int) -> Vectors:
+    def trivial(self, clients: Sequence[int], seed: int, episodes: int) -> FloatArray:
         from comity.problems.environments import idle_returns  # it imports this module
 
         return idle_returns(self, clients, seed, episodes)

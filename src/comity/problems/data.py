@@ -9,18 +9,16 @@ from typing import Protocol
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.func import vmap
 
 from comity.core.pareto import hypervolume, reach, set_measures
 from comity.core.phases import Batch
+from comity.core.typing import BoolArray, Float32Array, FloatArray, IntArray
 from comity.datasets.columns import Columns
 from comity.datasets.partition import Share, shares
 from comity.errors import UserError
-from comity.problems.base import Problem, Vectors
-
-Rows = NDArray[np.int64]
+from comity.problems.base import Problem
 
 
 @dataclass(frozen=True)
@@ -29,11 +27,11 @@ class Samples:
 
     columns: Mapping[str, Tensor]
     """``inputs`` and whatever the losses and scores speak of, one row a sample each."""
-    cells: Rows
+    cells: IntArray
     """Samples that are alike (same label, same people): a deal keeps some for everybody."""
-    needed: Mapping[int, tuple[str, Rows]]
+    needed: Mapping[int, tuple[str, IntArray]]
     """Cells without which a score would not be defined: their names, and all cells that serve."""
-    sites: Rows | None = None
+    sites: IntArray | None = None
     """Who holds which sample by nature, where the data know it."""
     site_names: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
@@ -47,7 +45,7 @@ class Encoder(Protocol):
     def features(self) -> tuple[str, ...]:
         """The name of each input."""
 
-    def __call__(self, columns: Columns) -> NDArray[np.float32]: ...
+    def __call__(self, columns: Columns) -> Float32Array: ...
 
 
 @dataclass(frozen=True)
@@ -78,9 +76,9 @@ class DataProblem(Problem):
     """The output, the same for every input, of a model that knows only a client's labels."""
     undefined: Callable[[Batch], Tensor] | None = None
     """Which losses have a term that a batch (without its inputs) leaves undefined."""
-    prepare: Callable[[Samples, Rows], Mapping[str, Tensor]] | None = None
+    prepare: Callable[[Samples, IntArray], Mapping[str, Tensor]] | None = None
     """The columns as they are learned from, given all training rows (to scale numbers)."""
-    counted: Callable[[Vectors], NDArray[np.bool_]] | None = None
+    counted: Callable[[FloatArray], BoolArray] | None = None
     """Which vectors count for the front: what is trivially good in one thing may not."""
     strict_point: Callable[[], tuple[float, ...]] | None = None
     """A reference point that only models of some use are above."""
@@ -131,7 +129,7 @@ class DataProblem(Problem):
         train = np.concatenate([share.train for share in self.shares()])
         return self.prepare(longer, train)["inputs"][len(own.columns["inputs"]) :]
 
-    def trivial(self, clients: Sequence[int], seed: int, episodes: int) -> Vectors:
+    def trivial(self, clients: Sequence[int], seed: int, episodes: int) -> FloatArray:
         """The constant classifier: every client's commonest answer, on its test samples."""
         columns, found = self.columns(), []
         for client in clients:
@@ -142,23 +140,23 @@ class DataProblem(Problem):
             found.append(self.scores(outputs, test))
         return np.asarray(torch.stack(found).double().numpy())
 
-    def judged(self, outputs: Tensor, batch: Batch) -> Vectors:
+    def judged(self, outputs: Tensor, batch: Batch) -> FloatArray:
         """Scores of several clients at once, client first."""
         return np.asarray(vmap(self.scores)(outputs, dict(batch)).double().numpy())
 
-    def counts(self, vectors: Vectors) -> NDArray[np.bool_]:
-        defined: NDArray[np.bool_] = np.asarray(np.isfinite(vectors).all(axis=1))
+    def counts(self, vectors: FloatArray) -> BoolArray:
+        defined: BoolArray = np.asarray(np.isfinite(vectors).all(axis=1))
         return defined if self.counted is None else defined & self.counted(vectors)
 
-    def measures(self, vectors: Vectors, preferences: Vectors) -> dict[str, float]:
+    def measures(self, vectors: FloatArray, preferences: FloatArray) -> dict[str, float]:
         return self._measures(vectors, preferences, self.counts(vectors))
 
-    def trivial_measures(self, vectors: Vectors, preferences: Vectors) -> dict[str, float]:
+    def trivial_measures(self, vectors: FloatArray, preferences: FloatArray) -> dict[str, float]:
         everything = np.ones(len(vectors), dtype=bool)  # it is what the others must not be
         return self._measures(vectors, preferences, everything)
 
     def _measures(
-        self, vectors: Vectors, preferences: Vectors, counted: NDArray[np.bool_]
+        self, vectors: FloatArray, preferences: FloatArray, counted: BoolArray
     ) -> dict[str, float]:
         undefined = float((~np.isfinite(vectors).all(axis=1)).mean())
         values = set_measures(vectors[counted], self.reference_point, self.target())
@@ -177,7 +175,7 @@ class DataProblem(Problem):
         return values
 
 
-def batch_of(columns: Mapping[str, Tensor], rows: Rows) -> dict[str, Tensor]:
+def batch_of(columns: Mapping[str, Tensor], rows: IntArray) -> dict[str, Tensor]:
     """Some samples of one client, all of full weight."""
     index = torch.from_numpy(rows)
     batch = {name: column[index] for name, column in columns.items()}
@@ -210,7 +208,7 @@ def _shares(
 @lru_cache(maxsize=4)
 def _prepared(
     samples: Callable[[], Samples],
-    prepare: Callable[[Samples, Rows], Mapping[str, Tensor]],
+    prepare: Callable[[Samples, IntArray], Mapping[str, Tensor]],
     deal: Deal | None,
     dealer: Callable[[Samples, Deal], list[Share]] | None,
 ) -> Mapping[str, Tensor]:

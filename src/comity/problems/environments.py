@@ -13,15 +13,13 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from comity.core.rng import stream
+from comity.core.typing import AnyArray, BoolArray, Float32Array, FloatArray, IntArray, NamedArrays
 from comity.errors import UserError
 from comity.problems.base import EnvironmentProblem
 
-Array = NDArray[Any]
-Rows = NDArray[np.int64]
-Policy = Callable[[Array], Array]
+Policy = Callable[[AnyArray], AnyArray]
 """Observations (clients, episodes, ...) to actions (clients, episodes, ...)."""
 
 
@@ -29,28 +27,28 @@ Policy = Callable[[Array], Array]
 class Step:
     """What one step of some clients gave; ``after`` is the observation before any reset."""
 
-    reward: NDArray[np.float64]
-    after: Array
-    terminated: NDArray[np.bool_]
-    truncated: NDArray[np.bool_]
+    reward: FloatArray
+    after: AnyArray
+    terminated: BoolArray
+    truncated: BoolArray
 
 
 class Environments(Protocol):
     """One running environment a client."""
 
-    features: NDArray[np.float32] | None
+    features: Float32Array | None
     """Observation of each state where states are tabulated (observations are then indices)."""
 
-    def observe(self, rows: Rows) -> Array: ...
-    def step(self, rows: Rows, actions: Array) -> Step: ...
+    def observe(self, rows: IntArray) -> AnyArray: ...
+    def step(self, rows: IntArray, actions: AnyArray) -> Step: ...
     def judge(
-        self, rows: Rows, policy: Policy, episodes: int, purpose: str
-    ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+        self, rows: IntArray, policy: Policy, episodes: int, purpose: str
+    ) -> tuple[FloatArray, IntArray]:
         """Mean return vector of a deterministic policy, and environment steps spent, by client."""
         ...
 
-    def state(self) -> dict[str, Array]: ...
-    def load(self, state: dict[str, Array]) -> None: ...
+    def state(self) -> NamedArrays: ...
+    def load(self, state: NamedArrays) -> None: ...
 
 
 def environments(problem: EnvironmentProblem, clients: Sequence[int], seed: int) -> Environments:
@@ -76,7 +74,7 @@ class TableEnvironments:
     The table is filled by stepping the real environment from every state that can be reached.
     """
 
-    features: NDArray[np.float32] | None
+    features: Float32Array | None
 
     def __init__(self, problem: EnvironmentProblem, clients: int) -> None:
         environment = problem.environment()
@@ -87,7 +85,7 @@ class TableEnvironments:
         observations = [self._observation(environment.reset(seed=0)[0])]
         actions = int(environment.action_space.n)
         after: list[list[int]] = []
-        rewards: list[list[Array]] = []
+        rewards: list[list[AnyArray]] = []
         ends: list[list[bool]] = []
         for state in states:  # grows while it is walked
             after.append([])
@@ -106,20 +104,20 @@ class TableEnvironments:
                 ends[-1].append(bool(terminated))
         self.features = np.stack(observations)
         self._after = np.array(after, dtype=np.int64)
-        self._reward: NDArray[np.float64] = np.array(rewards, dtype=np.float64).round(6)
+        self._reward: FloatArray = np.array(rewards, dtype=np.float64).round(6)
         self._end = np.array(ends)
         self._cap = _time_limit(problem, environment)
         self._at = np.zeros(clients, dtype=np.int64)
         self._elapsed = np.zeros(clients, dtype=np.int64)
 
     @staticmethod
-    def _observation(observation: Array) -> NDArray[np.float32]:
+    def _observation(observation: AnyArray) -> Float32Array:
         return np.asarray(observation, dtype=np.float32).reshape(-1)
 
-    def observe(self, rows: Rows) -> Array:
+    def observe(self, rows: IntArray) -> AnyArray:
         return self._at[rows]
 
-    def step(self, rows: Rows, actions: Array) -> Step:
+    def step(self, rows: IntArray, actions: AnyArray) -> Step:
         at = self._at[rows]
         after, terminated = self._after[at, actions], self._end[at, actions]
         elapsed = self._elapsed[rows] + 1
@@ -130,8 +128,8 @@ class TableEnvironments:
         return Step(self._reward[at, actions], after, terminated, truncated)
 
     def judge(
-        self, rows: Rows, policy: Policy, episodes: int, purpose: str
-    ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+        self, rows: IntArray, policy: Policy, episodes: int, purpose: str
+    ) -> tuple[FloatArray, IntArray]:
         """One episode is all: nothing is random.
 
         A deterministic policy that comes back to a state stays in that loop until the time limit,
@@ -156,17 +154,17 @@ class TableEnvironments:
             at = self._after[at, action]
         return total, steps
 
-    def state(self) -> dict[str, Array]:
+    def state(self) -> NamedArrays:
         return {"at": self._at.copy(), "elapsed": self._elapsed.copy()}
 
-    def load(self, state: dict[str, Array]) -> None:
+    def load(self, state: NamedArrays) -> None:
         self._at, self._elapsed = state["at"].copy(), state["elapsed"].copy()
 
 
 class GymEnvironments:
     """One gymnasium environment a client."""
 
-    features: NDArray[np.float32] | None = None
+    features: Float32Array | None = None
 
     def __init__(self, problem: EnvironmentProblem, clients: Sequence[int], seed: int) -> None:
         self._problem, self._clients, self._seed = problem, tuple(clients), seed
@@ -176,12 +174,12 @@ class GymEnvironments:
         self._episode = np.zeros(len(clients), dtype=np.int64)
         self._elapsed = np.zeros(len(clients), dtype=np.int64)
         self._shape: tuple[int, ...] = self._environments[0].action_space.shape
-        self._taken: Array = np.zeros(
+        self._taken: AnyArray = np.zeros(
             (len(clients), self._cap, *self._shape), dtype=np.float32 if self._shape else np.int64
         )
         self._observation = [self._reset(row) for row in range(len(clients))]
 
-    def _reset(self, row: int) -> NDArray[np.float32]:
+    def _reset(self, row: int) -> Float32Array:
         keys = (self._clients[row], int(self._episode[row]))
         episode = int(stream(self._seed, "episode", *keys).integers(2**31))
         self._elapsed[row] = 0
@@ -195,18 +193,18 @@ class GymEnvironments:
         self._observation[row] = self._vector(observation)
         return reward, bool(terminated), bool(truncated)
 
-    def _plain(self, actions: Array) -> list[Any]:
+    def _plain(self, actions: AnyArray) -> list[Any]:
         """Actions as environments take them: whole numbers, or vectors of float32."""
         return list(actions.astype(np.float32)) if self._shape else actions.tolist()
 
     @staticmethod
-    def _vector(observation: Array) -> NDArray[np.float32]:
+    def _vector(observation: AnyArray) -> Float32Array:
         return np.asarray(observation, dtype=np.float32).reshape(-1)
 
-    def observe(self, rows: Rows) -> Array:
+    def observe(self, rows: IntArray) -> AnyArray:
         return np.stack([self._observation[row] for row in rows])
 
-    def step(self, rows: Rows, actions: Array) -> Step:
+    def step(self, rows: IntArray, actions: AnyArray) -> Step:
         rewards, after, ends, cuts = [], [], [], []
         for row, action in zip(rows.tolist(), self._plain(actions), strict=True):
             reward, terminated, truncated = self._play(row, action)
@@ -220,8 +218,8 @@ class GymEnvironments:
         return Step(np.stack(rewards), np.stack(after), np.array(ends), np.array(cuts))
 
     def judge(
-        self, rows: Rows, policy: Policy, episodes: int, purpose: str
-    ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+        self, rows: IntArray, policy: Policy, episodes: int, purpose: str
+    ) -> tuple[FloatArray, IntArray]:
         while len(self._spare) < len(rows) * episodes:
             self._spare.append(self._problem.environment())
         runs = [
@@ -245,7 +243,7 @@ class GymEnvironments:
         steps = np.array([run.steps for run in runs]).reshape(len(rows), episodes)
         return returns.mean(axis=1), steps.sum(axis=1)
 
-    def state(self) -> dict[str, Array]:
+    def state(self) -> NamedArrays:
         longest = int(self._elapsed.max(initial=0))
         return {
             "episode": self._episode.copy(),
@@ -253,7 +251,7 @@ class GymEnvironments:
             "taken": self._taken[:, :longest].copy(),
         }
 
-    def load(self, state: dict[str, Array]) -> None:
+    def load(self, state: NamedArrays) -> None:
         """Replay each client's running episode from its seed and actions."""
         self._episode = state["episode"].copy()
         for row, (actions, count) in enumerate(zip(state["taken"], state["elapsed"], strict=True)):
@@ -278,7 +276,7 @@ class _Episode:
         self.total = np.zeros(objectives)
         self.steps = 0
         self.done = False
-        self._rewards: list[NDArray[np.float64]] = []
+        self._rewards: list[FloatArray] = []
         self._visited: dict[tuple[float, ...], int] = {}
 
     def step(self, action: Any) -> None:
@@ -301,12 +299,12 @@ class _Episode:
 
 def idle_returns(
     problem: EnvironmentProblem, clients: Sequence[int], seed: int, episodes: int
-) -> NDArray[np.float64]:
+) -> FloatArray:
     """What doing nothing brings each client on its test episodes: the trivial baseline."""
 
     shape = problem.environment().action_space.shape
 
-    def policy(observations: Array) -> Array:
+    def policy(observations: AnyArray) -> AnyArray:
         return np.full((*observations.shape[:2], *shape), problem.idle_action)
 
     rows = np.arange(len(clients))

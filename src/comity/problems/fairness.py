@@ -18,17 +18,17 @@ from typing import Literal
 import numpy as np
 import torch
 import torch.nn.functional as F
-from numpy.typing import NDArray
 from pydantic import PositiveInt
 from torch import Tensor, nn
 
 from comity.core.phases import Batch
+from comity.core.typing import BoolArray, Float32Array, FloatArray, IntArray
 from comity.datasets.columns import Columns
 from comity.datasets.shipped import DATASETS, dataset
 from comity.datasets.tables import Table
 from comity.errors import UserError
-from comity.problems.base import Objective, Vectors, register
-from comity.problems.data import DataProblem, Rows, Samples
+from comity.problems.base import Objective, register
+from comity.problems.data import DataProblem, Samples
 from comity.problems.networks import layers
 from comity.settings import Settings, setting
 
@@ -172,7 +172,7 @@ def _people(source: People) -> Samples:
     codes = [table.label, *(table.sensitive[a] for a in source.attributes)]
     cells = np.ravel_multi_index(codes, [len(values) for _, values in names])
     sizes = np.bincount(cells)
-    needed: dict[int, tuple[str, Rows]] = {}
+    needed: dict[int, tuple[str, IntArray]] = {}
     for place, attribute in enumerate(source.attributes, start=1):
         for metric in source.metrics:
             for label in _LABELS[metric]:
@@ -199,7 +199,7 @@ class Standardised:
 
     table: partial[Table]
 
-    def __call__(self, samples: Samples, train: Rows) -> Mapping[str, Tensor]:
+    def __call__(self, samples: Samples, train: IntArray) -> Mapping[str, Tensor]:
         numeric = torch.from_numpy(self.table().numeric)
         if not numeric.any():
             return samples.columns
@@ -219,7 +219,7 @@ class Encoded:
     def features(self) -> tuple[str, ...]:
         return self.table().features
 
-    def __call__(self, columns: Columns) -> NDArray[np.float32]:
+    def __call__(self, columns: Columns) -> Float32Array:
         return self.table().encode(columns)
 
 
@@ -233,7 +233,7 @@ class Network:
         return nn.Sequential(*layers(samples.columns["inputs"].shape[1], self.hidden, 1))
 
 
-def nontrivial(vectors: Vectors) -> NDArray[np.bool_]:
+def nontrivial(vectors: FloatArray) -> BoolArray:
     """Which vectors are not perfectly fair in everything, as a constant answer is."""
     return np.asarray((vectors[:, 1:] <= 1 - TRIVIAL).any(axis=1))
 

@@ -18,13 +18,13 @@ from torch import Tensor, nn
 
 from comity.core.phases import Batch
 from comity.core.rng import stream
+from comity.core.typing import ByteArray
 from comity.datasets import images as pictures
 from comity.datasets.images import Album
 from comity.datasets.partition import Share, deal, shares
 from comity.errors import UserError
 from comity.problems.base import Objective, register
 from comity.problems.data import DataProblem, Deal, Samples
-from comity.problems.multitask import Bytes
 from comity.problems.networks import BodyAndHead, cnn, mlp
 
 _SEED = 2016  # which pictures are chosen or blended is the same in every run
@@ -116,11 +116,11 @@ def digits_domains() -> Album:
     )
 
 
-def _coloured(pixels: Bytes) -> Bytes:
+def _coloured(pixels: ByteArray) -> ByteArray:
     return np.repeat(pixels, 3, axis=1)
 
 
-def enlarged(pixels: Bytes) -> Bytes:
+def enlarged(pixels: ByteArray) -> ByteArray:
     """16 x 16 made 28 x 28, bilinear; in whole numbers, so that it is the same everywhere."""
     # pixel i lies at ((i + 1/2) 16/28 - 1/2) = (8 i - 3) / 14
     place = np.clip(8 * np.arange(28) - 3, 0, 15 * 14)
@@ -131,7 +131,7 @@ def enlarged(pixels: Bytes) -> Bytes:
     return ((weight @ pixels @ weight.T + 98) // 196).astype(np.uint8)
 
 
-def blended(digits: Bytes, photos: Bytes) -> Bytes:
+def blended(digits: ByteArray, photos: ByteArray) -> ByteArray:
     """Each digit's absolute difference to a random piece of a random photograph."""
     generator = stream(_SEED, "blended")
     which = generator.integers(len(photos), size=len(digits))
@@ -144,7 +144,7 @@ def blended(digits: Bytes, photos: Bytes) -> Bytes:
         (top[:, None] + down)[:, None, :, None],
         (left[:, None] + right)[:, None, None, :],
     ]
-    apart: Bytes = np.abs(pieces.astype(np.int16) - digits).astype(np.uint8)
+    apart: ByteArray = np.abs(pieces.astype(np.int16) - digits).astype(np.uint8)
     return apart
 
 

@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from comity.core.typing import FloatArray
 from comity.errors import UserError
 from comity.problems.base import EnvironmentProblem, Objective, register
 
@@ -82,20 +82,20 @@ def _halfcheetah() -> Any:
         return make("mo-halfcheetah-v4", extra="mujoco")
 
 
-def _front_of(environment: Any) -> NDArray[np.float64]:
+def _front_of(environment: Any) -> FloatArray:
     """The undiscounted front that ships with an environment."""
     return np.unique(np.round(environment.unwrapped.pareto_front(gamma=1.0), 6), axis=0)
 
 
-def _deep_sea_treasure_front() -> NDArray[np.float64]:
+def _deep_sea_treasure_front() -> FloatArray:
     return _front_of(_deep_sea_treasure())
 
 
-def _deep_sea_treasure_concave_front() -> NDArray[np.float64]:
+def _deep_sea_treasure_concave_front() -> FloatArray:
     return _front_of(_deep_sea_treasure_concave())
 
 
-def _minecart_front() -> NDArray[np.float64]:
+def _minecart_front() -> FloatArray:
     return _front_of(_minecart())
 
 

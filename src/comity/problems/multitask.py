@@ -24,17 +24,16 @@ from typing import Literal
 import numpy as np
 import torch
 import torch.nn.functional as F
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from comity.core.phases import Batch
 from comity.core.rng import stream
+from comity.core.typing import ByteArray
 from comity.errors import UserError
 from comity.problems.base import Objective, register
 from comity.problems.data import DataProblem, Samples
 
-Bytes = NDArray[np.uint8]
-Images = tuple[Bytes, Bytes]
+Images = tuple[ByteArray, ByteArray]
 """Square images, one a row, and the class of each."""
 Part = Literal["train", "test"]
 PARTS: tuple[Part, ...] = ("train", "test")
@@ -104,7 +103,7 @@ def fashion_mnist(part: Part = "train") -> Images:
     )
 
 
-def read_idx(path: Path) -> Bytes:
+def read_idx(path: Path) -> ByteArray:
     """The array in an IDX file of bytes, compressed or not."""
     try:
         content = path.read_bytes()
@@ -184,7 +183,7 @@ def _pictures(what: Pictures) -> Samples:
     return Samples(columns, labels[:, 0] * CLASSES + labels[:, 1], {}, notes=notes)
 
 
-def overlaid(left: Bytes, right: Bytes) -> Bytes:
+def overlaid(left: ByteArray, right: ByteArray) -> ByteArray:
     """Pictures of two images each, the brighter pixel where they overlap; shrunk without blur."""
     canvas = np.zeros((len(left), _CANVAS, _CANVAS), dtype=np.uint8)
     canvas[:, :SIDE, :SIDE] = left

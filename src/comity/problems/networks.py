@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from comity.core.typing import AnyArray
 from comity.errors import UserError
 
 
@@ -32,7 +31,7 @@ class ActorCritic(nn.Module):
     high: Tensor
 
     def __init__(
-        self, observation: int, hidden: Sequence[int], low: NDArray[Any], high: NDArray[Any]
+        self, observation: int, hidden: Sequence[int], low: AnyArray, high: AnyArray
     ) -> None:
         super().__init__()
         self.actor = nn.Sequential(*layers(observation, hidden, len(low)), nn.Tanh())

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from comity.core.rng import stream
+from comity.core.typing import BoolArray, Float32Array, FloatArray, IntArray
 from comity.datasets.columns import Columns
 from comity.datasets.partition import Share
 from comity.datasets.shipped import DATASETS, shipped
@@ -31,13 +32,13 @@ from comity.datasets.synthetic import TRAIN, synthetic
 from comity.datasets.tables import Table, make_table
 from comity.errors import UserError, unknown
 from comity.problems.base import Objective, register
-from comity.problems.data import DataProblem, Deal, Rows, Samples
+from comity.problems.data import DataProblem, Deal, Samples
 from comity.problems.networks import layers
 from comity.problems.parity import FairLoss, Losses, Scores, commonest
 
 Portions = tuple[tuple[float, float], ...]
 """For each client, its share of the rows of the first and of the second kind."""
-Inputs = Mapping[str, NDArray[np.float32]]
+Inputs = Mapping[str, Float32Array]
 """A table's inputs by their names."""
 
 HIDDEN = 4
@@ -70,7 +71,7 @@ class Source:
     """Columns, or single inputs, that are there only to tell the group (or not at all)."""
     train: int
     """How many rows are for training, the first ones; all others are for testing."""
-    first: Callable[[Inputs], NDArray[np.bool_]]
+    first: Callable[[Inputs], BoolArray]
     """Which rows are of the first kind when clients get their portions."""
     portions: Portions
     graded: bool = True
@@ -169,9 +170,9 @@ class _People(NamedTuple):
     samples: Samples
     scaled: Tensor
     """Which inputs are numbers to be scaled."""
-    first: NDArray[np.bool_]
-    train: Rows
-    test: Rows
+    first: BoolArray
+    train: IntArray
+    test: IntArray
 
 
 @lru_cache(maxsize=len(SOURCES))
@@ -213,7 +214,7 @@ def _kept(source: Source, table: Table) -> list[int]:
     ]
 
 
-def _inputs(source: Source, table: Table, inputs: NDArray[np.float32]) -> NDArray[np.float32]:
+def _inputs(source: Source, table: Table, inputs: Float32Array) -> Float32Array:
     """The paper's inputs of a table's: some are left out, the group comes last."""
     group = source.group(dict(zip(table.features, inputs.T, strict=True)))
     columns = [inputs[:, _kept(source, table)], group[:, None]]
@@ -241,7 +242,7 @@ class Encoded:
         source, table = SOURCES[self.data], _table(self.data)
         return (*(table.features[place] for place in _kept(source, table)), source.attribute)
 
-    def __call__(self, columns: Columns) -> NDArray[np.float32]:
+    def __call__(self, columns: Columns) -> Float32Array:
         table = _table(self.data)
         return _inputs(SOURCES[self.data], table, table.encode(columns))
 
@@ -252,7 +253,7 @@ class Scaled:
 
     data: str
 
-    def __call__(self, samples: Samples, train: Rows) -> Mapping[str, Tensor]:
+    def __call__(self, samples: Samples, train: IntArray) -> Mapping[str, Tensor]:
         numbers = _people(self.data).scaled
         inputs = samples.columns["inputs"].clone()
         seen = inputs[torch.from_numpy(train)][:, numbers]
@@ -269,7 +270,7 @@ def network(samples: Samples) -> nn.Module:
 # -- clients -------------------------------------------------------------------------------
 
 
-def portions(data: str, deal: Deal) -> NDArray[np.float64]:
+def portions(data: str, deal: Deal) -> FloatArray:
     """Each client's share of the rows of either kind.
 
     The paper prints shares of three clients. For other numbers ``paper`` lets the share of the
@@ -329,7 +330,7 @@ class Dealer:
         return found
 
 
-def _cut(rows: Rows, first: NDArray[np.bool_], each: NDArray[np.float64]) -> list[Rows]:
+def _cut(rows: IntArray, first: BoolArray, each: FloatArray) -> list[IntArray]:
     """The rows that each client gets, of the first and of the second kind."""
     piles = []
     for kind, share in zip((rows[first[rows]], rows[~first[rows]]), each.T, strict=True):

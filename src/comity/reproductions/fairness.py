@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from comity.core.typing import OnRound
 from comity.errors import UserError, unknown
 from comity.problems import Problem
 from comity.problems import find as find_problem
@@ -25,9 +25,6 @@ from comity.reproductions.printed import Reproduction, check_plan, read_printed
 from comity.runs.compare import PLAN, Comparison, carry_out, compare
 from comity.runs.directory import Run
 from comity.runs.execute import free_path
-from comity.runs.parallel import OnRound
-
-Vectors = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

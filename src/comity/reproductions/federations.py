@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from comity.core.typing import OnRound
 from comity.errors import UserError, unknown
 from comity.reproductions.printed import (
     Reproduction,
@@ -20,7 +21,6 @@ from comity.reproductions.printed import (
 )
 from comity.runs.compare import PLAN, Comparison, carry_out, compare
 from comity.runs.execute import free_path
-from comity.runs.parallel import OnRound
 
 TABLES = {
     "thesis-4.1": ("thesis_table_4_1_mean_scalarised_reward.csv", "mean_scalarised"),

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from comity.core.typing import OnRound
 from comity.datasets.synthetic import reference_hypervolume
 from comity.errors import UserError, unknown
 from comity.reproductions.printed import Reproduction, check_plan, read_printed, under_each
 from comity.runs.compare import PLAN, Comparison, carry_out, compare
 from comity.runs.execute import free_path
-from comity.runs.parallel import OnRound
 
 DATA = {
     "praffl-synthetic": "SYNTHETIC",

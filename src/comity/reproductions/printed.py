@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from comity.configuration import read_toml
+from comity.core.typing import OnRound
 from comity.errors import UserError
-from comity.runs.parallel import OnRound
 
 C = TypeVar("C")
 

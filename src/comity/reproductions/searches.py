@@ -12,11 +12,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from comity.core.typing import OnRound
 from comity.errors import UserError, unknown
 from comity.problems import find as find_problem
 from comity.reproductions.printed import Reproduction, read_printed, under_each
 from comity.runs.execute import free_path
-from comity.runs.parallel import OnRound
 from comity.searches.comparison import PLAN, SearchComparison, carry_out_searches, compare_searches
 
 TABLES = {

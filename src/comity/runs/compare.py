@@ -27,13 +27,14 @@ from comity.configuration import (
 )
 from comity.core.pareto import front, igd
 from comity.core.storage import write_whole
+from comity.core.typing import OnRound
 from comity.errors import UserError, unknown
 from comity.problems import Problem, register
 from comity.problems import find as find_problem
 from comity.problems.own_table import completed
 from comity.runs.directory import CONFIG, Run
 from comity.runs.execute import check_workers, execute, free_path
-from comity.runs.parallel import Job, OnRound, carry_out_all
+from comity.runs.parallel import Job, carry_out_all
 
 PLAN, RESULTS, REFERENCE = "comparison.toml", "comparison.json", "reference_set.csv"
 PAIRED = "mean_scalarised"

@@ -21,7 +21,6 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import nn
 
 from comity.algorithms import Algorithm
@@ -29,7 +28,8 @@ from comity.configuration import Configuration, configure, read_toml
 from comity.core.fleet import Fleet
 from comity.core.pareto import front
 from comity.core.preferences import checked
-from comity.core.storage import Values, load_values, save_values, write_whole
+from comity.core.storage import load_values, save_values, write_whole
+from comity.core.typing import FloatArray, NamedArrays
 from comity.errors import UserError
 from comity.version import __version__
 
@@ -42,9 +42,9 @@ SPANS = "spans.safetensors"
 class Spans:
     """What clients reach whose models take any preference."""
 
-    preferences: NDArray[np.float64]
+    preferences: FloatArray
     """Those that were asked for (preferences x objectives): importance, more is more."""
-    vectors: NDArray[np.float64]
+    vectors: FloatArray
     """Objective vectors on test samples (clients x preferences x objectives)."""
 
 
@@ -110,10 +110,10 @@ class Directory:
             return []
         return [json.loads(line) for line in path.read_text().splitlines()]
 
-    def save_checkpoint(self, tensors: Values, values: Mapping[str, Any]) -> None:
+    def save_checkpoint(self, tensors: NamedArrays, values: Mapping[str, Any]) -> None:
         save_values(self.path / CHECKPOINT, tensors, values)
 
-    def load_checkpoint(self) -> tuple[Values, dict[str, Any]] | None:
+    def load_checkpoint(self) -> tuple[NamedArrays, dict[str, Any]] | None:
         """The last checkpoint; None if there is none yet."""
         path = self.path / CHECKPOINT
         return load_values(path) if path.is_file() else None
@@ -154,21 +154,21 @@ class Run(Directory):
         return configure(read_toml(self.path / CONFIG))
 
     @property
-    def front(self) -> NDArray[np.float64]:
+    def front(self) -> FloatArray:
         """The non-dominated objective vectors of the clients' models."""
         return front(self.vectors[self.configuration.get_problem().counts(self.vectors)])
 
     @property
-    def vectors(self) -> NDArray[np.float64]:
+    def vectors(self) -> FloatArray:
         """The objective vectors of the clients' models, one row a client."""
         return self._vectors("objectives")
 
     @property
-    def vectors_last(self) -> NDArray[np.float64]:
+    def vectors_last(self) -> FloatArray:
         """The same of the models of the last round."""
         return self._vectors("objectives_last")
 
-    def _vectors(self, field: str) -> NDArray[np.float64]:
+    def _vectors(self, field: str) -> FloatArray:
         rows = [row.get(field, row["objectives"]) for row in self.results["per_client"]]
         # None, where a score is undefined, becomes nan
         return np.array([list(row.values()) for row in rows], dtype=np.float64)

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from comity.configuration import Configuration, configure
 from comity.core.pareto import front, measures, reach
 from comity.core.threads import limited
+from comity.core.typing import AnyArray, FloatArray, OnRound
 from comity.datasets.partition import fingerprint
 from comity.errors import UserError
 from comity.federation.engines.embedded import Embedded
@@ -20,10 +20,6 @@ from comity.federation.loop import Loop
 from comity.federation.server import Federation, Record
 from comity.problems import DataProblem, EnvironmentProblem, Problem, register
 from comity.runs.directory import CONFIG, Run, Spans
-
-Vectors = NDArray[np.float64]
-OnRound = Callable[[int, int, str], None]
-"""Called after each round with rounds done, rounds in all, and a short text."""
 
 _CHECKPOINT_SECONDS = 5.0
 
@@ -163,10 +159,10 @@ def _advance(run: Run, loop: Loop, started: float, on_round: OnRound | None) -> 
 
 def summarise(
     configuration: Configuration,
-    kept: Vectors,
-    last: Vectors,
+    kept: FloatArray,
+    last: FloatArray,
     history: list[dict[str, Any]],
-    abroad: Vectors | None = None,
+    abroad: FloatArray | None = None,
 ) -> dict[str, Any]:
     """The results of a run, from the objective vectors of its final models.
 
@@ -240,7 +236,7 @@ def summarise(
     return results
 
 
-def _validation(history: list[dict[str, Any]], preferences: Vectors) -> dict[str, float | None]:
+def _validation(history: list[dict[str, Any]], preferences: FloatArray) -> dict[str, float | None]:
     """Before and after local training, when clients last had both: means over these clients."""
     for entry in reversed(history):
         if entry["received"] is not None and entry["trained"] is not None:
@@ -274,12 +270,12 @@ def _protocol(configuration: Configuration, problem: Problem) -> dict[str, Any]:
     }
 
 
-def _entry(record: Record, everyone: Vectors | None = None) -> dict[str, Any]:
+def _entry(record: Record, everyone: FloatArray | None = None) -> dict[str, Any]:
     """A record as a line of the history; how everyone would do now, if that was asked."""
     report = record.report
     assert report is not None
 
-    def plain(values: NDArray[Any] | None) -> Any:
+    def plain(values: AnyArray | None) -> Any:
         return None if values is None else [finite(row) for row in values]
 
     return {
@@ -309,7 +305,7 @@ def finite(values: Iterable[float]) -> list[float | None]:
     return [float(value) if np.isfinite(value) else None for value in values]
 
 
-def _drawable(mixing: NDArray[Any] | None) -> bool:
+def _drawable(mixing: AnyArray | None) -> bool:
     """A matrix of more clients than this is no picture, and would fill the disk."""
     return mixing is not None and len(mixing) <= 100
 

@@ -12,10 +12,9 @@ from multiprocessing.queues import SimpleQueue
 from pathlib import Path
 from threading import Thread
 
+from comity.core.typing import OnRound
 from comity.problems import Problem, register
 
-OnRound = Callable[[int, int, str], None]
-"""Called after each round with rounds done, rounds in all, and a short text."""
 Work = Callable[[Path, OnRound], None]
 """Brings the run or search in a directory to its end; a named function of a module."""
 

@@ -13,7 +13,8 @@ import numpy as np
 from pydantic import PrivateAttr
 
 from comity.core.preferences import equidistant
-from comity.searches.candidates import Found, Generator, Vectors, generator
+from comity.core.typing import FloatArray
+from comity.searches.candidates import Found, Generator, generator
 from comity.settings import setting
 
 _FLOOR = 1e-3  # a weight of zero would never move under a multiplicative rule
@@ -38,14 +39,14 @@ class Annealing(Generator):
     )
     init: Literal["random", "equidistant"] = setting("random", "the weights of the first iteration")
 
-    _lambdas: Vectors | None = PrivateAttr(None)
-    _vectors: Vectors | None = PrivateAttr(None)
-    _pushed: Vectors | None = PrivateAttr(None)
+    _lambdas: FloatArray | None = PrivateAttr(None)
+    _vectors: FloatArray | None = PrivateAttr(None)
+    _pushed: FloatArray | None = PrivateAttr(None)
     _cold: float = PrivateAttr(1.0)  # T_t / T_0
 
     def propose(
         self, count: int, objectives: int, found: Found, draw: np.random.Generator
-    ) -> Vectors:
+    ) -> FloatArray:
         chance = draw.dirichlet(np.ones(objectives), (2, count))
         if self._lambdas is None or self._vectors is None:
             start = equidistant(count, objectives) if self.init == "equidistant" else chance[0]
@@ -64,7 +65,7 @@ class Annealing(Generator):
         return np.asarray((1 - share) * self._pushed + share * chance[1])
 
     def learn(
-        self, weights: Vectors, vectors: Vectors, found: Found, draw: np.random.Generator
+        self, weights: FloatArray, vectors: FloatArray, found: Found, draw: np.random.Generator
     ) -> None:
         assert self._pushed is not None
         if self._lambdas is None or self._vectors is None:
@@ -81,7 +82,7 @@ class Annealing(Generator):
         self._cold *= self.cooling
 
 
-def neighbour(place: int, sample: Vectors) -> int | None:
+def neighbour(place: int, sample: FloatArray) -> int | None:
     """The nearest other member that neither dominates this one nor is dominated by it."""
     here = sample[place]
     squared = ((sample - here) ** 2).sum(axis=1)
@@ -90,13 +91,13 @@ def neighbour(place: int, sample: Vectors) -> int | None:
     return None if not len(candidates) else int(candidates[squared[candidates].argmin()])
 
 
-def push(weight: Vectors, here: Vectors, there: Vectors, alpha: float) -> Vectors:
+def push(weight: FloatArray, here: FloatArray, there: FloatArray, alpha: float) -> FloatArray:
     """lambda_j times alpha where f_j(x) >= f_j(x'), divided by alpha elsewhere; then normalised."""
     pushed = np.where(here >= there, weight * alpha, weight / alpha)
     return np.asarray(pushed / pushed.sum())
 
 
-def acceptance(step: Vectors, weight: Vectors, temperature: float, rule: str) -> float:
+def acceptance(step: FloatArray, weight: FloatArray, temperature: float, rule: str) -> float:
     """Probability of taking a step d = f(y) - f(x) in objective space."""
     gains = weight * step
     gain = {"linear": gains.sum(), "chebyshev": gains.min(), "weak": gains.max()}[rule]

@@ -7,13 +7,10 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from comity.core.fleet import Fleet
 from comity.core.pareto import nondominated
-
-Vectors = NDArray[np.float64]
-Values = dict[str, NDArray[Any]]
+from comity.core.typing import FloatArray, NamedArrays
 
 
 @dataclass(frozen=True)
@@ -32,14 +29,14 @@ class Archive:
     """Vectors, models and their origins; only those that nothing dominates."""
 
     def __init__(self, objectives: int) -> None:
-        self.vectors: Vectors = np.zeros((0, objectives))
+        self.vectors: FloatArray = np.zeros((0, objectives))
         self.models: Fleet | None = None
         self.origins: list[Origin] = []
 
     def __len__(self) -> int:
         return len(self.vectors)
 
-    def add(self, vectors: Vectors, models: Fleet, origins: Sequence[Origin]) -> None:
+    def add(self, vectors: FloatArray, models: Fleet, origins: Sequence[Origin]) -> None:
         """Take in models; of equal vectors the oldest stays."""
         every = np.concatenate([self.vectors, vectors])
         keep = np.flatnonzero(nondominated(every))
@@ -50,13 +47,13 @@ class Archive:
         self.vectors, self.models = every[keep], together.select(keep).clone()
         self.origins = [origins[row] for row in keep]
 
-    def state(self) -> tuple[Values, dict[str, Any]]:
-        tensors: Values = {"vectors": self.vectors}
+    def state(self) -> tuple[NamedArrays, dict[str, Any]]:
+        tensors: NamedArrays = {"vectors": self.vectors}
         if self.models is not None:
             tensors.update({f"models/{k}": t.numpy() for k, t in self.models.tensors.items()})
         return tensors, {"origins": [asdict(origin) for origin in self.origins]}
 
-    def load(self, tensors: Values, values: Mapping[str, Any]) -> None:
+    def load(self, tensors: NamedArrays, values: Mapping[str, Any]) -> None:
         """Take back what `state` gave."""
         prefix = "models/"
         models = {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}

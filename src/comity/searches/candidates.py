@@ -12,28 +12,26 @@ from dataclasses import dataclass
 from typing import ClassVar, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from comity.core.typing import FloatArray
 from comity.errors import unknown
 from comity.settings import Settings, build
-
-Vectors = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Found:
     """What a search knows so far, one row each, in the order of solving."""
 
-    weights: Vectors
+    weights: FloatArray
     """The subproblems that were solved."""
-    vectors: Vectors
+    vectors: FloatArray
     """The objectives of each subproblem's model."""
-    front: Vectors
+    front: FloatArray
     """The non-dominated vectors of all models evaluated."""
     budget: int
     """How many subproblems the search may solve in all."""
 
-    def normalised(self, vectors: Vectors) -> Vectors:
+    def normalised(self, vectors: FloatArray) -> FloatArray:
         """Objectives on the scale of the front: 0 its worst, 1 its best value of each."""
         low, high = self.front.min(axis=0), self.front.max(axis=0)
         return np.asarray((vectors - low) / np.where(high > low, high - low, 1.0))
@@ -47,12 +45,12 @@ class Generator(Settings):
 
     def propose(
         self, count: int, objectives: int, found: Found, draw: np.random.Generator
-    ) -> Vectors:
+    ) -> FloatArray:
         """The next ``count`` weights (count x objectives), each on the simplex."""
         raise NotImplementedError
 
     def learn(
-        self, weights: Vectors, vectors: Vectors, found: Found, draw: np.random.Generator
+        self, weights: FloatArray, vectors: FloatArray, found: Found, draw: np.random.Generator
     ) -> None:
         """The weights proposed last led to these vectors, which ``found`` holds already."""
 

@@ -18,13 +18,14 @@ import numpy as np
 
 from comity.configuration import RUN_SETTINGS, parse_setting, read_toml
 from comity.core.storage import write_whole
+from comity.core.typing import OnRound
 from comity.errors import UserError
 from comity.problems import Problem, register
 from comity.problems import find as find_problem
 from comity.runs.compare import merge, seed_list, spread_of, start
 from comity.runs.directory import CONFIG
 from comity.runs.execute import check_workers, free_path
-from comity.runs.parallel import Job, OnRound, carry_out_all
+from comity.runs.parallel import Job, carry_out_all
 from comity.searches.candidates import find
 from comity.searches.configuration import (
     SearchConfiguration,

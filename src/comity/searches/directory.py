@@ -9,12 +9,12 @@ from functools import cached_property
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 from torch import nn
 
 from comity.configuration import read_toml
 from comity.core.preferences import checked
 from comity.core.storage import write_whole
+from comity.core.typing import FloatArray
 from comity.problems import Problem
 from comity.runs.directory import CONFIG, MODELS, Directory, about, load_model, save_model
 from comity.searches.archive import Archive
@@ -26,7 +26,7 @@ FRONT, CONTROL = "front.csv", "control"
 class ModelFront:
     """Non-dominated vectors and the models behind them: choose one when you know what you want."""
 
-    def __init__(self, vectors: NDArray[np.float64], files: Sequence[Path], problem: Problem):
+    def __init__(self, vectors: FloatArray, files: Sequence[Path], problem: Problem):
         self.vectors = vectors
         self._files, self._problem = list(files), problem
 
@@ -82,7 +82,7 @@ class Search(Directory):
         files = [self.path / point["model"] for point in points]
         return ModelFront(vectors, files, self.configuration.problem)
 
-    def save_front(self, archive: Archive, tested: NDArray[np.float64]) -> list[dict[str, object]]:
+    def save_front(self, archive: Archive, tested: FloatArray) -> list[dict[str, object]]:
         """Models as safetensors, the table as CSV; what results say of each point.
 
         ``tested`` are the archive's vectors on test episodes; points are sorted by the first.

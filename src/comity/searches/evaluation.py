@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from comity.core.fleet import Fleet, forward
+from comity.core.typing import AnyArray, FloatArray
 from comity.problems.base import EnvironmentProblem
 from comity.problems.environments import Environments, environments
-
-Vectors = NDArray[np.float64]
 
 
 class Evaluation:
@@ -25,7 +21,7 @@ class Evaluation:
         self._places: dict[int, Environments] = {}
         self.steps = 0
 
-    def judge(self, models: Fleet, purpose: str, episodes: int) -> Vectors:
+    def judge(self, models: Fleet, purpose: str, episodes: int) -> FloatArray:
         """The objective vector of each model (rounded: rewards are sums of float32)."""
         count = len(models)
         if count not in self._places:
@@ -33,7 +29,7 @@ class Evaluation:
         places = self._places[count]
 
         @torch.no_grad()
-        def policy(observations: NDArray[Any]) -> NDArray[Any]:
+        def policy(observations: AnyArray) -> AnyArray:
             if places.features is not None:
                 features = torch.from_numpy(places.features)
                 inputs = features.expand(count, *features.shape)

@@ -7,19 +7,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from comity.core.pareto import above, hypervolume, nondominated, set_measures
 from comity.core.threads import limited
+from comity.core.typing import BoolArray, FloatArray, OnRound
 from comity.errors import UserError
 from comity.problems import Problem, register
 from comity.problems.environments import idle_returns
 from comity.runs.execute import check_workers, free_path
 from comity.searches.configuration import SearchConfiguration, configure_search, sorted_out
 from comity.searches.directory import CONTROL, Search
-from comity.searches.mofld import MOFLD, OnRound, total_rounds
-
-Vectors = NDArray[np.float64]
+from comity.searches.mofld import MOFLD, total_rounds
 
 
 def search(
@@ -119,7 +117,7 @@ def _control(found: Search, workers: int, tell: OnRound) -> dict[str, Any]:
     }
 
 
-def _summarise(mofld: MOFLD, tested: Vectors, points: list[dict[str, object]]) -> dict[str, Any]:
+def _summarise(mofld: MOFLD, tested: FloatArray, points: list[dict[str, object]]) -> dict[str, Any]:
     """The results of a search, from its archive as tested."""
     configuration = mofld.configuration
     problem, federation, settings = (
@@ -129,7 +127,7 @@ def _summarise(mofld: MOFLD, tested: Vectors, points: list[dict[str, object]]) -
     )
     reference, target = settings.reference_point, problem.target()
 
-    def measured(vectors: Vectors) -> dict[str, float]:
+    def measured(vectors: FloatArray) -> dict[str, float]:
         return set_measures(vectors, reference, target)
 
     last = mofld.history[-1]
@@ -170,7 +168,7 @@ def _summarise(mofld: MOFLD, tested: Vectors, points: list[dict[str, object]]) -
     return results
 
 
-def _on_front(points: list[dict[str, object]]) -> NDArray[np.bool_]:
+def _on_front(points: list[dict[str, object]]) -> BoolArray:
     """Points that are still non-dominated on test episodes."""
     values = []
     for point in points:

@@ -11,11 +11,11 @@ be what the bound assumes, for agents discount and returns do not.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.spatial import Delaunay
 
 from comity.core.preferences import equidistant
-from comity.searches.candidates import Found, Generator, Vectors, generator
+from comity.core.typing import FloatArray, IntArray
+from comity.searches.candidates import Found, Generator, generator
 from comity.settings import setting
 
 
@@ -31,7 +31,7 @@ class Gap(Generator):
 
     def propose(
         self, count: int, objectives: int, found: Found, draw: np.random.Generator
-    ) -> Vectors:
+    ) -> FloatArray:
         if not len(found.weights):
             return equidistant(count, objectives)
         nodes, first = np.unique(found.weights, axis=0, return_index=True)
@@ -58,7 +58,7 @@ class Gap(Generator):
         return np.concatenate([chosen, rest])
 
 
-def neighbours(weights: Vectors) -> NDArray[np.int64]:
+def neighbours(weights: FloatArray) -> IntArray:
     """Pairs of weights that are neighbours on the simplex (edges of the triangulation)."""
     count, objectives = weights.shape
     if objectives == 2 or count <= objectives:
@@ -70,7 +70,7 @@ def neighbours(weights: Vectors) -> NDArray[np.int64]:
     return np.unique(np.sort(np.concatenate(pairs), axis=1), axis=0).astype(np.int64)
 
 
-def crossing(near: Vectors, far: Vectors, here: Vectors, there: Vectors) -> Vectors:
+def crossing(near: FloatArray, far: FloatArray, here: FloatArray, there: FloatArray) -> FloatArray:
     """Where on the edge between two weights their two vectors are worth the same (0 to 1)."""
     lead = (near * (here - there)).sum(axis=1)
     lag = (far * (there - here)).sum(axis=1)

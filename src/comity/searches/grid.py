@@ -7,7 +7,8 @@ from functools import lru_cache
 import numpy as np
 
 from comity.core.preferences import equidistant
-from comity.searches.candidates import Found, Generator, Vectors, generator
+from comity.core.typing import FloatArray
+from comity.searches.candidates import Found, Generator, generator
 
 
 @generator("grid", title="Equidistant grid over the whole budget")
@@ -16,13 +17,13 @@ class Grid(Generator):
 
     def propose(
         self, count: int, objectives: int, found: Found, draw: np.random.Generator
-    ) -> Vectors:
+    ) -> FloatArray:
         at = len(found.weights)
         return spread_out(found.budget, objectives)[at : at + count]
 
 
 @lru_cache(maxsize=8)
-def spread_out(count: int, objectives: int) -> Vectors:
+def spread_out(count: int, objectives: int) -> FloatArray:
     """Equidistant weights, each as far as possible from all before it; the middle comes first."""
     weights = equidistant(count, objectives)
     order = [int(np.linalg.norm(weights - 1.0 / objectives, axis=1).argmin())]

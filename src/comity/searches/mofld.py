@@ -8,18 +8,18 @@ each other, so they are advanced together, their clients as one fleet.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from comity.configuration import Configuration
 from comity.core.fleet import Fleet
 from comity.core.pareto import front, hypervolume
 from comity.core.rng import stream, torch_seeded
-from comity.core.storage import Values, part
+from comity.core.storage import part
+from comity.core.typing import FloatArray, NamedArrays, OnRound
 from comity.errors import UserError
 from comity.federation.engines.embedded import Embedded
 from comity.federation.loop import Loop
@@ -30,9 +30,6 @@ from comity.searches.candidates import Found
 from comity.searches.configuration import SearchConfiguration
 from comity.searches.directory import Search
 from comity.searches.evaluation import Evaluation
-
-Vectors = NDArray[np.float64]
-OnRound = Callable[[int, int, str], None]
 
 _CHECKPOINT_SECONDS = 10.0
 
@@ -62,7 +59,7 @@ class MOFLD:
         self._steps: dict[str, int] = {}
         self._solved = _Solved([], [])
         self._generator = self.configuration.get_generator()
-        self._interrupted: tuple[Values, dict[str, Any]] | None = None
+        self._interrupted: tuple[NamedArrays, dict[str, Any]] | None = None
         self._engine: Embedded | None = None
         self._since = time.monotonic()
 
@@ -117,7 +114,7 @@ class MOFLD:
             budget=self.configuration.budget,
         )
 
-    def _starts(self, number: int, weights: Vectors) -> list[int | None]:
+    def _starts(self, number: int, weights: FloatArray) -> list[int | None]:
         """The nearest solved subproblem of each candidate; None: it starts from scratch."""
         if not self.configuration.search.warm_start or number == 0:
             return [None] * len(weights)
@@ -126,7 +123,7 @@ class MOFLD:
 
     # -- one iteration ---------------------------------------------------------------------
 
-    def _train(self, number: int, weights: Vectors, starts: list[int | None]) -> Fleet:
+    def _train(self, number: int, weights: FloatArray, starts: list[int | None]) -> Fleet:
         """The final models of all clients of all candidates' federations."""
         configuration = self._configuration(number, weights)
         federations = list(self._federations(number, configuration, starts))
@@ -171,7 +168,7 @@ class MOFLD:
         self.communication["bytes_up"] += sum(record.bytes_up for record in records)
         self.communication["bytes_down"] += sum(record.bytes_down for record in records)
 
-    def _configuration(self, number: int, weights: Vectors) -> Configuration:
+    def _configuration(self, number: int, weights: FloatArray) -> Configuration:
         """All clients of an iteration as one configuration."""
         federation, settings = self.configuration.federation, self.configuration.search
         each = 1 if settings.spread else federation.clients
@@ -195,7 +192,7 @@ class MOFLD:
                     initial = Fleet.of(self.configuration.problem.model(), 1)
             yield Federation(configuration, range(place * size, (place + 1) * size), initial)
 
-    def _evaluate(self, number: int, weights: Vectors, trained: Fleet) -> Vectors:
+    def _evaluate(self, number: int, weights: FloatArray, trained: Fleet) -> FloatArray:
         """Judge each candidate's models by the server; the vector that its weight likes best."""
         each = len(trained) // len(weights)
         vectors, chosen = [], []
@@ -218,7 +215,7 @@ class MOFLD:
             solved.models = models if solved.models is None else Fleet.cat([solved.models, models])
         return np.array(vectors)
 
-    def _harvest(self, number: int, weights: Vectors, federations: list[Federation]) -> None:
+    def _harvest(self, number: int, weights: FloatArray, federations: list[Federation]) -> None:
         """Archive what the servers hold after a round, if it is worth it."""
         each = 1 if self.configuration.search.spread else self.configuration.federation.clients
         held, origins = [], []
@@ -233,14 +230,14 @@ class MOFLD:
             models = Fleet.cat(held)
             self.archive.add(self._judge(models), models, origins)
 
-    def _judge(self, models: Fleet) -> Vectors:
+    def _judge(self, models: Fleet) -> FloatArray:
         episodes = self.configuration.search.evaluation_episodes
         return self.evaluation.judge(models, "server", episodes)
 
     # -- what is remembered ----------------------------------------------------------------
 
     def _record(
-        self, number: int, weights: Vectors, vectors: Vectors, starts: list[int | None]
+        self, number: int, weights: FloatArray, vectors: FloatArray, starts: list[int | None]
     ) -> None:
         before = self.history[-1]["environment_steps"] if self.history else {}
         steps = {kind: before.get(kind, 0) + count for kind, count in self._steps.items()}

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from comity.searches.candidates import Found, Generator, Vectors, generator
+from comity.core.typing import FloatArray
+from comity.searches.candidates import Found, Generator, generator
 
 
 @generator("random", title="Uniform random weights: the control")
@@ -13,5 +14,5 @@ class Random(Generator):
 
     def propose(
         self, count: int, objectives: int, found: Found, draw: np.random.Generator
-    ) -> Vectors:
+    ) -> FloatArray:
         return draw.dirichlet(np.ones(objectives), count)

@@ -11,16 +11,14 @@ from typing import Literal
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from comity.algorithms.pfedrlla.trainer import Pupil
-from comity.core.storage import Values
+from comity.core.typing import Float32Array, FloatArray, NamedArrays
 from comity.learners.deterministic import ACTOR, CRITIC, PolicyGradient
 from comity.learners.replay import Replay
 from comity.problems.networks import layers
 
-Vectors = NDArray[np.float32]
 Kind = Literal["flat", "pairwise"]
 
 _HIDDEN = (256, 256)
@@ -121,12 +119,12 @@ class Agent:
         )
 
     @torch.no_grad()
-    def act(self, states: Vectors) -> NDArray[np.float64]:
+    def act(self, states: Float32Array) -> FloatArray:
         """Weights (clients, slots) for states (clients, slots x width)."""
         seen = torch.from_numpy(states)[None]
         return np.asarray(self._gradient.act(self._pupil.tensors, seen)[0].double().numpy())
 
-    def remember(self, state: Vectors, action: NDArray[np.float64], reward: float) -> None:
+    def remember(self, state: Float32Array, action: FloatArray, reward: float) -> None:
         self._replay.add(
             _ONE, before=state[None], action=action[None], reward=np.array([reward], np.float32)
         )
@@ -148,15 +146,15 @@ class Agent:
             tracked = self._pupil.tracked(ACTOR)
             self._pupil.descend(self._gradient.actor_loss(tracked, batch["before"]), ACTOR)
 
-    def state(self) -> Values:
+    def state(self) -> NamedArrays:
         """Its networks, and all that it remembers."""
         own = {f"networks.{name}": value for name, value in self._pupil.state().items()}
         seen = self._replay.state()
         return {**own, **{f"memory.{name}": value for name, value in seen.items()}}
 
-    def load(self, state: Values) -> None:
+    def load(self, state: NamedArrays) -> None:
         """Take back what `state` gave."""
-        parts: dict[str, Values] = {"networks": {}, "memory": {}}
+        parts: dict[str, NamedArrays] = {"networks": {}, "memory": {}}
         for name, value in state.items():
             kind, _, rest = name.partition(".")
             parts[kind][rest] = value

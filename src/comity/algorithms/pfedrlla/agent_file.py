@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 from comity.algorithms.pfedrlla.agent import Agent, Kind
 from comity.algorithms.pfedrlla.encoder import WIDTH, Encoder
 from comity.core.rng import torch_seeded
-from comity.core.storage import Values, load_values, part, save_values
+from comity.core.storage import load_values, part, save_values
+from comity.core.typing import NamedArrays
 from comity.errors import UserError
 
 KIND = "pfedrlla agent"
@@ -45,7 +46,7 @@ def _fingerprint(path: Path, changed: int) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
 
 
-def load(text: str) -> tuple[Values, dict[str, Any]]:
+def load(text: str) -> tuple[NamedArrays, dict[str, Any]]:
     """The arrays of a named file, and what it says of itself."""
     path = Path(text.partition("#")[0])
     arrays, header = load_values(path)
@@ -54,7 +55,7 @@ def load(text: str) -> tuple[Values, dict[str, Any]]:
     return arrays, header
 
 
-def save(path: Path, arrays: Values, header: Mapping[str, Any]) -> None:
+def save(path: Path, arrays: NamedArrays, header: Mapping[str, Any]) -> None:
     """Write an agent for other runs."""
     save_values(path, arrays, {**header, "kind": KIND})
 
@@ -96,7 +97,7 @@ def staff(text: str, new: Kinds, participants: int, memory: int, seed: int) -> S
     return Staff(agent, encoder, scaled=not found.reference)
 
 
-def networks(state: Values) -> Values:
+def networks(state: NamedArrays) -> NamedArrays:
     """Of a server's state what a file holds: networks, but nothing that the agent remembers."""
     names = ("agent.networks.", "encoder.")
     return {name: array for name, array in state.items() if name.startswith(names)}

@@ -26,12 +26,12 @@ from comity.algorithms.pfedrlla.model import (
     seen,
     shapes_of,
 )
-from comity.core.fleet import Fleet, Matrix, Tree
+from comity.core.fleet import Fleet
 from comity.core.mixing import Mixing
 from comity.core.phases import Batch, Phase, Update, View
 from comity.core.rng import stream
-from comity.core.solvers import Vector
-from comity.core.storage import Values, part
+from comity.core.storage import part
+from comity.core.typing import FloatArray, NamedArrays, Tree
 from comity.errors import UserError
 from comity.problems import DataProblem, Problem
 from comity.settings import setting
@@ -120,7 +120,7 @@ class PFedRLLA(Algorithm):
         body = set(shapes) - set(head_of(shapes, self.cut)) if apart else ()
         return Watched(model, [name for name in shapes if name in body])
 
-    def predictor(self, module: nn.Module, preference: Vector) -> nn.Module:
+    def predictor(self, module: nn.Module, preference: FloatArray) -> nn.Module:
         assert isinstance(module, Watched)
         return module.model
 
@@ -157,7 +157,7 @@ class PFedRLLA(Algorithm):
         """Whether there is anything for the agent to decide."""
         return "agent" in (self.body, self.head)
 
-    def brief(self, survey: Survey) -> dict[str, Vector]:
+    def brief(self, survey: Survey) -> dict[str, FloatArray]:
         """Reward what clients were offered; tell them whether the agent has learned since."""
         self._rewards = []
         betas = (self.score_reward, self.gain_reward, self.likeness_reward)
@@ -176,7 +176,7 @@ class PFedRLLA(Algorithm):
             self._desk = self._desk_of(round.everyone, round.asked, initial, round.seed)
         desk = self._desk
         desk.take(round.present, round.sent, round.sizes)
-        rules: dict[Rule, Matrix] = {"local": np.eye(len(round.everyone))}
+        rules: dict[Rule, FloatArray] = {"local": np.eye(len(round.everyone))}
         rules["weighted"] = desk.by_size()
         if self._asks:
             self._learn(desk, round)
@@ -206,7 +206,7 @@ class PFedRLLA(Algorithm):
             draws = stream(round.seed, "agent learns", round.number)
             desk.agent.learn(draws, self.agent_steps, self.batch_size)
 
-    def _weights(self, desk: Allocation, round: Round) -> Matrix:
+    def _weights(self, desk: Allocation, round: Round) -> FloatArray:
         """Everybody's weights over the givers: random at first, then the agent's, with noise."""
         states, slots = desk.observe(), desk.participants + 1
         draws = [stream(round.seed, "agent acts", round.number, c) for c in round.everyone]
@@ -218,7 +218,7 @@ class PFedRLLA(Algorithm):
     def _unknown(self, round: Round) -> bool:
         return not self.agent and round.number <= self.warmup
 
-    def trained(self, state: Values) -> tuple[Values, dict[str, Any]]:
+    def trained(self, state: NamedArrays) -> tuple[NamedArrays, dict[str, Any]]:
         """What other runs may take of a server's `state`, and what it fits."""
         kinds = agent_file.kinds(self.agent, agent_file.Kinds(self.network, self.reference))
         return agent_file.networks(state), {

@@ -6,17 +6,16 @@ from collections.abc import Sequence
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from comity.algorithms.pfedrlla.agent import Agent
 from comity.algorithms.pfedrlla.encoder import WIDTH, Encoder, tokens
-from comity.core.fleet import Fleet, Matrix
+from comity.core.fleet import Fleet
 from comity.core.mixing import row_normalised
-from comity.core.solvers import Vector
-from comity.core.storage import Values, part
+from comity.core.storage import part
+from comity.core.typing import Float32Array, FloatArray, NamedArrays
 
 
-def likeness(embeddings: Matrix) -> Vector:
+def likeness(embeddings: FloatArray) -> FloatArray:
     """V: (1 + cos(e_k, e_j)) / 2 for each giver's embedding, 1 for one's own, which is last."""
     norms = np.linalg.norm(embeddings, axis=1)
     cosines = embeddings @ embeddings[-1] / np.maximum(norms * norms[-1], 1e-12)
@@ -25,7 +24,7 @@ def likeness(embeddings: Matrix) -> Vector:
 
 
 def reward(
-    score: float, before: float, weights: Vector, alike: Vector, target: float
+    score: float, before: float, weights: FloatArray, alike: FloatArray, target: float
 ) -> tuple[float, float, float]:
     """r₁ = exp(acc − acc_tar) − 1, r₂ = acc − acc_pre, r₃ = −‖A − V‖²."""
     apart = float(np.square(weights - alike).sum())
@@ -56,17 +55,17 @@ class Allocation:
         self._offered = np.zeros((n, slots))
 
     @property
-    def tokens(self) -> NDArray[np.float32]:
+    def tokens(self) -> Float32Array:
         return self._tokens
 
-    def take(self, present: Sequence[int], sent: Fleet, sizes: Vector) -> None:
+    def take(self, present: Sequence[int], sent: Fleet, sizes: FloatArray) -> None:
         """The models of those who took part, which are the next givers."""
         places = self._previous = [self.everyone.index(client) for client in present]
         self.stored.put(places, sent)
         self._sizes[places] = sizes
         self._tokens[places] = tokens(sent.group(*self._heads), self._scaled)
 
-    def observe(self) -> NDArray[np.float32]:
+    def observe(self) -> Float32Array:
         """A state for each client: the givers' embeddings, then its own.
 
         Where fewer took part than were asked, its own embedding fills the empty slots.
@@ -78,7 +77,7 @@ class Allocation:
         self._states = rows.reshape(len(own), -1)
         return self._states
 
-    def offer(self, weights: Matrix) -> Matrix:
+    def offer(self, weights: FloatArray) -> FloatArray:
         """Everybody's weights over the slots, made honest, as weights over all clients."""
         weights = np.clip(weights, 0.0, None)
         weights[:, len(self._previous) : -1] = 0.0
@@ -86,11 +85,11 @@ class Allocation:
         self._offered = weights / weights.sum(axis=1, keepdims=True)
         return self.spread()
 
-    def spread(self) -> Matrix:
+    def spread(self) -> FloatArray:
         """What was offered, as weights over clients."""
         return self._spread(self._offered)
 
-    def by_size(self) -> Matrix:
+    def by_size(self) -> FloatArray:
         """Everybody's weights by how much data the givers have, and a client itself."""
         n, slots = self._offered.shape
         weights = np.zeros((n, slots))
@@ -98,7 +97,7 @@ class Allocation:
         weights[:, -1] = self._sizes
         return row_normalised(self._spread(weights))
 
-    def _spread(self, weights: Matrix) -> Matrix:
+    def _spread(self, weights: FloatArray) -> FloatArray:
         """Weights over slots as weights over clients: who took part counts twice for itself."""
         matrix = np.zeros((len(weights), len(self.everyone)))
         matrix[:, self._previous] = weights[:, : len(self._previous)]
@@ -118,7 +117,7 @@ class Allocation:
 
     # -- persistence -----------------------------------------------------------------------
 
-    def state(self) -> Values:
+    def state(self) -> NamedArrays:
         """Everything as arrays, by name."""
         parts = {
             "stored": {name: tensor.numpy() for name, tensor in self.stored.tensors.items()},
@@ -136,7 +135,7 @@ class Allocation:
         }
         return {f"{k}.{name}": a for k, values in parts.items() for name, a in values.items()}
 
-    def load(self, state: Values) -> None:
+    def load(self, state: NamedArrays) -> None:
         """Take back what `state` gave."""
         stored = part(state, "stored.")
         self.stored = Fleet({name: torch.from_numpy(a.copy()) for name, a in stored.items()})

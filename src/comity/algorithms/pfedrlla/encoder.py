@@ -10,24 +10,20 @@ from __future__ import annotations
 import numpy as np
 import torch
 import torch.nn.functional as F
-from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.func import functional_call
 
 from comity.algorithms.pfedrlla.trainer import Pupil
 from comity.core.fleet import Fleet
-from comity.core.storage import Values
+from comity.core.typing import Float32Array, FloatArray, NamedArrays
 
 ROWS = 32
 WIDTH = 128
 _RATE, _WEIGHT_DECAY = 5e-3, 1e-5
 _TINY = 1e-6  # singular values below this share of the first are rounding errors
 
-Tokens = NDArray[np.float32]
-"""Clients x matrices x ROWS²."""
 
-
-def token(matrix: Tensor, scaled: bool = True) -> NDArray[np.float64]:
+def token(matrix: Tensor, scaled: bool = True) -> FloatArray:
     """The left singular vectors of a matrix, cut into `ROWS` rows and centred, as one vector.
 
     They are exact (the eigenvectors of the rows' inner products) and of one sign: the entry of
@@ -48,7 +44,7 @@ def token(matrix: Tensor, scaled: bool = True) -> NDArray[np.float64]:
     return np.asarray(vectors.ravel())
 
 
-def tokens(heads: Fleet, scaled: bool = True) -> Tokens:
+def tokens(heads: Fleet, scaled: bool = True) -> Float32Array:
     """One token for each weight matrix of each client's head."""
     matrices = [tensor for tensor in heads.tensors.values() if tensor.dim() > 2]
     each = [[token(matrix[row], scaled) for matrix in matrices] for row in range(len(heads))]
@@ -80,11 +76,11 @@ class Encoder:
         self._pupil = Pupil(self._module, _RATE, _WEIGHT_DECAY, parts=("",))
 
     @torch.no_grad()
-    def embed(self, tokens: Tokens) -> NDArray[np.float32]:
+    def embed(self, tokens: Float32Array) -> Float32Array:
         """One embedding a client."""
         return np.asarray(self._run(tokens)[0].numpy())
 
-    def learn(self, tokens: Tokens, steps: int) -> float:
+    def learn(self, tokens: Float32Array, steps: int) -> float:
         """So many steps on Σ_tokens MSE, mean over clients; the last loss."""
         loss = torch.zeros(())
         for _ in range(steps):
@@ -94,15 +90,15 @@ class Encoder:
             self._pupil.descend(loss, "")
         return float(loss.detach())
 
-    def _run(self, tokens: Tokens) -> tuple[Tensor, Tensor]:
+    def _run(self, tokens: Float32Array) -> tuple[Tensor, Tensor]:
         own = {name: tensor[0] for name, tensor in self._pupil.tensors.items()}
         said: tuple[Tensor, Tensor] = functional_call(
             self._module, own, (torch.from_numpy(tokens),)
         )
         return said
 
-    def state(self) -> Values:
+    def state(self) -> NamedArrays:
         return self._pupil.state()
 
-    def load(self, state: Values) -> None:
+    def load(self, state: NamedArrays) -> None:
         self._pupil.load(state)

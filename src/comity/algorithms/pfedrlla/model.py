@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 import torch
 from torch import Tensor, nn
 
-from comity.core.fleet import Tree
+from comity.core.typing import Tree
 
 MODEL = "model."
 UNKNOWN = -1.0

@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from comity.core.fleet import Fleet, Tree
-from comity.core.storage import Values
+from comity.core.fleet import Fleet
+from comity.core.typing import NamedArrays, Tree
 from comity.learners.adam import Adam
 
 
@@ -48,17 +48,17 @@ class Pupil:
         self._adam[part].step(grads, self._steps[part], self._rate)
         self._steps[part] += 1
 
-    def state(self) -> Values:
+    def state(self) -> NamedArrays:
         """Everything needed to go on."""
         fleets = zip(("now", "first", "second"), (self._fleet, *self._moments), strict=True)
-        state: Values = {
+        state: NamedArrays = {
             f"{kind}.{name}": tensor.numpy()
             for kind, fleet in fleets
             for name, tensor in fleet.tensors.items()
         }
         return {**state, **{f"steps.{part}": count.numpy() for part, count in self._steps.items()}}
 
-    def load(self, state: Values) -> None:
+    def load(self, state: NamedArrays) -> None:
         """Take back what `state` gave; `KeyError` or `ValueError` where it does not fit."""
         for name, own in self.state().items():
             if own.shape != state[name].shape:

@@ -16,9 +16,8 @@ from pydantic import PrivateAttr
 from scipy.optimize import minimize
 
 from comity.algorithms.base import Round
-from comity.core.fleet import Matrix
 from comity.core.mixing import Mixing, Pick
-from comity.core.solvers import Vector
+from comity.core.typing import FloatArray
 from comity.errors import UserError
 from comity.settings import Settings, build, setting
 
@@ -30,8 +29,8 @@ _NOTHING = 1e-6  # of the clients' root mean square update
 class Direction:
     """d* = Σ_i weights_i Δ_i, and what it is made of."""
 
-    weights: Vector
-    guidance: Vector
+    weights: FloatArray
+    guidance: FloatArray
     """ḡ = Σ_i a_i Δ_i."""
     worst: float
     """min_j ⟨d*, Δ_j⟩ before it was rescaled: what the client that gains least gains."""
@@ -55,7 +54,7 @@ class Conflict:
     """In how many problems the guidance vector alone had to do."""
 
 
-def guidance(gram: Matrix, sequential: bool = False) -> Vector:
+def guidance(gram: FloatArray, sequential: bool = False) -> FloatArray:
     """a, with ḡ = Σ_i a_i Δ_i the mean of updates, each less what opposes another.
 
     Simultaneously (the poster): all projections are of the original updates. Sequentially: one
@@ -76,7 +75,7 @@ def guidance(gram: Matrix, sequential: bool = False) -> Vector:
     return np.asarray(rows.mean(axis=0))
 
 
-def direction(gram: Matrix, c: float, sequential: bool = False) -> Direction:
+def direction(gram: FloatArray, c: float, sequential: bool = False) -> Direction:
     """max_d min_j ⟨d, Δ_j⟩ with ‖d − ḡ‖ ≤ c ‖ḡ‖, by its dual on the simplex.
 
     w* = argmin ⟨ḡ, g_w⟩ + c ‖ḡ‖ ‖g_w‖, g_w = Σ_i w_i Δ_i; d* = ḡ + c ‖ḡ‖ g_w / ‖g_w‖.
@@ -93,7 +92,7 @@ def direction(gram: Matrix, c: float, sequential: bool = False) -> Direction:
         return Direction(a, a, 0.0, 0.0)
     inside = gram[np.ix_(live, live)]
 
-    def value(w: Vector) -> tuple[float, Vector]:
+    def value(w: FloatArray) -> tuple[float, FloatArray]:
         norm = np.sqrt(max(float(w @ inside @ w), 0.0) + _TINY)
         return float(b[live] @ w) + c * length * norm, b[live] + c * length * (inside @ w) / norm
 
@@ -157,7 +156,7 @@ class ConFREE(Settings):
         """A host's mixings with a step in place of each mean of the tensors named by patterns."""
         names = [n for n in round.sent if any(fnmatchcase(n, pattern) for pattern in patterns)]
         grams = round.sent.group(*names).gram(round.start)
-        total: Matrix = sum(grams.values(), np.zeros(()))
+        total: FloatArray = sum(grams.values(), np.zeros(()))
         if self.scope == "model":
             directions = dict.fromkeys(names, self._direction(total))
         else:
@@ -174,9 +173,9 @@ class ConFREE(Settings):
             unsolved=sum(not found.solved for found in directions.values()),
         )
 
-    def _direction(self, gram: Matrix) -> Direction:
+    def _direction(self, gram: FloatArray) -> Direction:
         return direction(gram, self.c, self.guidance == "sequential")
 
 
-def _negative(values: Vector) -> float:
+def _negative(values: FloatArray) -> float:
     return float((values < 0).mean()) if values.size else 0.0

@@ -13,14 +13,14 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from comity.configuration import Configuration
 from comity.core.fleet import Fleet
 from comity.core.threads import limited
+from comity.core.typing import FloatArray, NamedArrays
 from comity.errors import UserError
 from comity.federation.clients import Site
-from comity.federation.messages import Message, Order, Report, Values
+from comity.federation.messages import Message, Order, Report
 from comity.problems import Problem, register
 
 _BEGIN = "begin"
@@ -84,14 +84,14 @@ class Embedded:
         messages, reports = zip(*self._ask("finish", parts), strict=True)
         return Message.joined(messages), _together(reports)
 
-    def preview(self, order: Order) -> NDArray[np.float64]:
+    def preview(self, order: Order) -> FloatArray:
         return np.concatenate(self._ask("preview", self._shares(order)))
 
-    def span(self, preferences: NDArray[np.float64]) -> NDArray[np.float64]:
+    def span(self, preferences: FloatArray) -> FloatArray:
         """Objective vectors of the final models at many preferences (clients x preferences)."""
         return np.concatenate(self._ask("span", self._everywhere(preferences)))
 
-    def test(self, kept: bool, purpose: str = "test") -> NDArray[np.float64]:
+    def test(self, kept: bool, purpose: str = "test") -> FloatArray:
         """Objective vectors of the final models of all clients on their tests.
 
         With data, ``purpose="everyone"`` judges each model on the test samples of all clients.
@@ -102,7 +102,7 @@ class Embedded:
         """The models of all clients."""
         return Fleet.cat(self._ask("models", self._everywhere(kept)))
 
-    def state(self) -> Values:
+    def state(self) -> NamedArrays:
         states = self._ask("state", self._everywhere())
         return {
             f"{number}/{name}": value
@@ -110,7 +110,7 @@ class Embedded:
             for name, value in state.items()
         }
 
-    def load(self, state: Values) -> None:
+    def load(self, state: NamedArrays) -> None:
         parts: dict[int, tuple[Any, ...]] = {}
         for number in range(len(self._chunks)):
             prefix = f"{number}/"

@@ -6,11 +6,10 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from comity.core.rng import stream
-from comity.learners.base import Rows
+from comity.core.typing import FloatArray, IntArray
 from comity.problems.data import DataProblem
 
 
@@ -42,19 +41,19 @@ class Holdings:
             "test": _padded([share.test for share in shares]),
             "everyone": _padded([together] * len(clients)),
         }
-        self.sizes: NDArray[np.float64] = np.array([len(rows) for rows in self._train], dtype=float)
-        self.batch_sizes: Rows = np.minimum(self.sizes, batch_size).astype(np.int64)
+        self.sizes: FloatArray = np.array([len(rows) for rows in self._train], dtype=float)
+        self.batch_sizes: IntArray = np.minimum(self.sizes, batch_size).astype(np.int64)
         """Who has less than a batch uses all there is."""
 
-    def part(self, purpose: str, rows: Rows) -> tuple[Tensor, Tensor]:
+    def part(self, purpose: str, rows: IntArray) -> tuple[Tensor, Tensor]:
         """The index of all samples of some clients for a purpose, and the weight of each."""
         index, weight = self._parts[purpose]
         place = torch.from_numpy(rows)
         return index[place], weight[place]
 
-    def batches(self, owners: Rows, count: int, purpose: str, round: int) -> Tensor:
+    def batches(self, owners: IntArray, count: int, purpose: str, round: int) -> Tensor:
         """The index of ``count`` batches of each owner: shuffled samples, pass after pass."""
-        found: dict[int, NDArray[np.int64]] = {}
+        found: dict[int, IntArray] = {}
         for owner in owners.tolist():
             if owner in found:  # several models see the same batches of their owner
                 continue
@@ -86,7 +85,7 @@ def taken(
     return batch
 
 
-def _padded(parts: Sequence[Rows]) -> tuple[Tensor, Tensor]:
+def _padded(parts: Sequence[IntArray]) -> tuple[Tensor, Tensor]:
     """Rows of unequal number as one matrix, and the weight of each: 0 where it only fills up."""
     longest = max(len(rows) for rows in parts)
     index = np.stack([np.resize(rows, longest) for rows in parts])

@@ -8,15 +8,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from comity.core.fleet import Tree
-from comity.learners.base import Rows
+from comity.core.typing import IntArray, Tree
 
 
 @dataclass
 class Crew:
     """Models of some clients and what each of them needs for its steps, client first."""
 
-    owners: Rows
+    owners: IntArray
     """Whose data each model sees."""
     tensors: Tree
     received: Tree
@@ -35,7 +34,7 @@ class Crew:
     stored: list[Tensor] = field(default_factory=list)
     """The gradients of the first step, where the survey took them."""
 
-    def part(self, rows: Rows) -> Crew:
+    def part(self, rows: IntArray) -> Crew:
         """Some of the models; all of them are not copied."""
         if len(rows) == len(self.owners):
             return self
@@ -52,7 +51,7 @@ class Crew:
 
         return Crew(**{f.name: taken(getattr(self, f.name)) for f in fields(self)})  # type: ignore[arg-type]
 
-    def take_back(self, rows: Rows, part: Crew) -> None:
+    def take_back(self, rows: IntArray, part: Crew) -> None:
         """Put what steps have changed where it came from."""
         if part is self:
             return

@@ -9,7 +9,7 @@ from collections.abc import Callable, Hashable
 from torch import Tensor
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
-from comity.core.fleet import Tree
+from comity.core.typing import Tree
 
 Trees = tuple[Tree | Tensor, ...]
 

@@ -13,12 +13,13 @@ import torch
 from torch import Tensor
 from torch.func import grad, vmap
 
-from comity.core.fleet import Fleet, Tree
+from comity.core.fleet import Fleet
 from comity.core.phases import Batch, Phase, Update, View
 from comity.core.rng import stream
+from comity.core.typing import IntArray, Tree
 from comity.errors import UserError
 from comity.learners.adam import Adam, adam_step
-from comity.learners.base import Rows, Task
+from comity.learners.base import Task
 from comity.learners.scalarisation import direction_of, smooth_tchebycheff
 from comity.learners.sgd import sgd_step
 from comity.learners.supervised.client_data import taken
@@ -53,11 +54,11 @@ class Descent:
     def walk(
         self,
         models: Fleet,
-        owners: Rows,
-        places: Rows,
+        owners: IntArray,
+        places: IntArray,
         task: Task,
         number: int,
-        steps: Rows,
+        steps: IntArray,
         *,
         batches: Tensor,
         weights: Tensor | None = None,
@@ -102,8 +103,8 @@ class Descent:
             crew.change(self._changed(phase.after, crew, everything))
 
     def _stretches(
-        self, phase: Phase, owners: Rows, steps: Rows
-    ) -> Iterator[tuple[Rows, Rows, Tensor]]:
+        self, phase: Phase, owners: IntArray, steps: IntArray
+    ) -> Iterator[tuple[IntArray, IntArray, Tensor]]:
         """Where each client begins, how far it goes until all meet, and who is through its data.
 
         All go through their data side by side where something happens after each pass.
@@ -119,7 +120,7 @@ class Descent:
             yield begin, end - begin, torch.from_numpy(through <= steps)
             begin = end
 
-    def _steps(self, crew: Crew, phase: Phase, begin: Rows, count: int, round: int) -> None:
+    def _steps(self, crew: Crew, phase: Phase, begin: IntArray, count: int, round: int) -> None:
         """So many steps of all clients of a crew, each from the step where it is."""
         s, owners = self.settings, crew.owners
         names = list(crew.first)
@@ -245,7 +246,7 @@ class Descent:
             self.settings.weight_decay,
         )
 
-    def _aims(self, owners: Rows) -> Tensor:
+    def _aims(self, owners: IntArray) -> Tensor:
         """What each model's losses are weighed by: importance, or the direction it stands for."""
         importance = self._stacked.preferences[owners]
         if self.settings.scalarisation == "linear":
@@ -270,7 +271,9 @@ class Descent:
         changed: Tree = self._stacked.each(of_one, crew.tensors, grads, *seen)
         return changed
 
-    def _drawn(self, phase: Phase, owners: Rows, steps: Rows, purpose: str, round: int) -> Tree:
+    def _drawn(
+        self, phase: Phase, owners: IntArray, steps: IntArray, purpose: str, round: int
+    ) -> Tree:
         """The random numbers of all steps, each client's from a stream of its own."""
         if phase.draw is None:
             return {}
@@ -282,7 +285,7 @@ class Descent:
         return {n: torch.from_numpy(np.stack([d[n] for d in drawn])).float() for n in drawn[0]}
 
     @torch.no_grad()
-    def said(self, update: Update, models: Fleet, rows: Rows) -> Tree:
+    def said(self, update: Update, models: Fleet, rows: IntArray) -> Tree:
         """What an update says of models that some clients hold and of all their samples."""
         received = models.group(*self._stacked.trained).tensors
         crew = self._crew(models, rows, received, {})
@@ -298,19 +301,19 @@ class Descent:
 
         return replace(view, rate=self.settings.learning_rate, objective=objective)
 
-    def _crew(self, models: Fleet, owners: Rows, received: Tree, brief: Tree) -> Crew:
+    def _crew(self, models: Fleet, owners: IntArray, received: Tree, brief: Tree) -> Crew:
         tensors = {name: tensor.detach() for name, tensor in models.tensors.items()}
         passes = torch.zeros(len(owners))
         scale, aims = self._stacked.scale[owners], self._aims(owners)
         return Crew(owners, tensors, received, brief, scale, passes, aims)
 
-    def _views(self, task: Task, owners: Rows, places: Rows) -> tuple[Tree, Tree]:
+    def _views(self, task: Task, owners: IntArray, places: IntArray) -> tuple[Tree, Tree]:
         """What some clients received and were told; ``places`` are theirs in the round's order."""
         received = task.start.group(*self._stacked.trained).select(owners).tensors
         brief = {k: torch.from_numpy(v[places]).float() for k, v in task.brief.items()}
         return received, brief
 
-    def _everything(self, owners: Rows) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    def _everything(self, owners: IntArray) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
         """All training and validation samples; what only fills up has no weight."""
         parts = [self._holdings.part(purpose, owners) for purpose in ("train", "validation")]
         return self._holdings.gather(*parts[0]), self._holdings.gather(*parts[1])
@@ -333,7 +336,7 @@ class Descent:
 
 
 def _stored(
-    gradients: Fleet | None, names: Sequence[str], places: Rows, weights: Tensor
+    gradients: Fleet | None, names: Sequence[str], places: IntArray, weights: Tensor
 ) -> list[Tensor]:
     """Σ_k w_k ∇f_k with the gradients that the survey took."""
     assert gradients is not None, "an algorithm reuses gradients that it did not ask for"

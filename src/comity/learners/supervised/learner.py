@@ -13,14 +13,14 @@ from typing import ClassVar
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 from torch.func import vmap
 
 from comity.core.fleet import Fleet
 from comity.core.phases import Setup, Update
+from comity.core.typing import FloatArray, IntArray, NamedArrays
 from comity.errors import UserError
-from comity.learners.base import Rows, Task, Values
+from comity.learners.base import Task
 from comity.learners.supervised.client_data import Holdings
 from comity.learners.supervised.descent import Descent
 from comity.learners.supervised.settings import SupervisedSettings
@@ -41,7 +41,7 @@ class Supervised:
         problem: DataProblem,
         settings: SupervisedSettings,
         clients: tuple[int, ...],
-        preferences: NDArray[np.float64],
+        preferences: FloatArray,
         seed: int,
         fleet: Fleet,
         setup: Setup,
@@ -80,15 +80,15 @@ class Supervised:
             )
 
     @property
-    def steps(self) -> Rows:
+    def steps(self) -> IntArray:
         return self._steps
 
     @property
-    def sizes(self) -> NDArray[np.float64]:
+    def sizes(self) -> FloatArray:
         return self._holdings.sizes
 
     @property
-    def round_steps(self) -> Rows:
+    def round_steps(self) -> IntArray:
         steps = np.full(len(self._clients), self.settings.local_steps)
         if epochs := self.settings.local_epochs:
             steps = -(-epochs * self.sizes // self._holdings.batch_sizes).astype(np.int64)
@@ -101,37 +101,37 @@ class Supervised:
         return tuple(self._remarks)
 
     @property
-    def skipped(self) -> Rows:
+    def skipped(self) -> IntArray:
         return self._skipped
 
     # -- around training -------------------------------------------------------------------
 
-    def receive(self, rows: Rows, received: Fleet) -> None:
+    def receive(self, rows: IntArray, received: Fleet) -> None:
         """Nothing is kept beside the model."""
 
-    def restart(self, rows: Rows, models: Fleet) -> None:
+    def restart(self, rows: IntArray, models: Fleet) -> None:
         """Nothing is kept beside the model."""
 
     def companions(self) -> Fleet | None:
         return None
 
     def judge(
-        self, fleet: Fleet, rows: Rows, purpose: str, episodes: int
-    ) -> tuple[NDArray[np.float64], Rows]:
+        self, fleet: Fleet, rows: IntArray, purpose: str, episodes: int
+    ) -> tuple[FloatArray, IntArray]:
         """Scores on each client's validation or test samples, or on the test of everyone."""
         scores = self._stacked.judge(fleet.select(rows).tensors, rows, purpose)
         return scores, np.zeros(len(rows), dtype=np.int64)
 
     def span(
-        self, fleet: Fleet, rows: Rows, purpose: str, preferences: NDArray[np.float64]
-    ) -> NDArray[np.float64]:
+        self, fleet: Fleet, rows: IntArray, purpose: str, preferences: FloatArray
+    ) -> FloatArray:
         return self._stacked.span(fleet.select(rows).tensors, rows, purpose, preferences)
 
     def survey(
-        self, fleet: Fleet, rows: Rows, asked: Sequence[str], round: int, answer: Update
-    ) -> tuple[Values, Fleet | None]:
+        self, fleet: Fleet, rows: IntArray, asked: Sequence[str], round: int, answer: Update
+    ) -> tuple[NamedArrays, Fleet | None]:
         """Losses over all training samples; gradients, each objective's on a batch of its own."""
-        stacked, values = self._stacked, Values()
+        stacked, values = self._stacked, NamedArrays()
         models = fleet.select(rows)
         if "losses" in asked:
             losses = stacked.whole_losses(models.tensors, rows) / stacked.scale[rows]
@@ -148,7 +148,7 @@ class Supervised:
 
     # -- training --------------------------------------------------------------------------
 
-    def train(self, fleet: Fleet, rows: Rows, task: Task) -> None:
+    def train(self, fleet: Fleet, rows: IntArray, task: Task) -> None:
         left = np.maximum(task.goal - self._steps[rows], 0)
         ends = np.cumsum([0.0, *(phase.share for phase in task.phases)])
         bounds = np.rint(np.outer(ends, left)).astype(np.int64)
@@ -162,7 +162,7 @@ class Supervised:
                 fleet.put(rows[places], models)
         self._steps[rows] = np.maximum(self._steps[rows], task.goal)
 
-    def train_apart(self, fleet: Fleet, rows: Rows, task: Task) -> Fleet:
+    def train_apart(self, fleet: Fleet, rows: IntArray, task: Task) -> Fleet:
         count = len(self._problem.objectives)
         copies = fleet.select(np.repeat(rows, count)).clone()
         steps = np.maximum(task.goal - self._steps[rows], 0)
@@ -176,7 +176,7 @@ class Supervised:
         self._steps[rows] = np.maximum(self._steps[rows], task.goal)
         return copies
 
-    def _crews(self, rows: Rows, steps: Rows) -> Iterator[Rows]:
+    def _crews(self, rows: IntArray, steps: IntArray) -> Iterator[IntArray]:
         """Clients (as places in ``rows``) with equal batches and some steps to take.
 
         Where nothing is gained by a stack, a client goes all its way before the next one starts,
@@ -192,11 +192,11 @@ class Supervised:
     def _walk(
         self,
         models: Fleet,
-        owners: Rows,
-        places: Rows,
+        owners: IntArray,
+        places: IntArray,
         task: Task,
         number: int,
-        steps: Rows,
+        steps: IntArray,
         weights: Tensor | None,
     ) -> None:
         purpose = f"batches {number}" if number else "batches"
@@ -207,7 +207,7 @@ class Supervised:
             batches=batches, weights=weights, gradients=self._gradients,
         )  # fmt: skip
 
-    def _jacobians(self, models: Fleet, rows: Rows, round: int) -> Fleet:
+    def _jacobians(self, models: Fleet, rows: IntArray, round: int) -> Fleet:
         """∇f_k of each client, one row an objective, each on a batch of its own."""
         trained, count = self._stacked.trained, len(self._problem.objectives)
         found = {n: torch.zeros(len(rows), count, *models[n].shape[1:]) for n in trained}
@@ -229,7 +229,7 @@ class Supervised:
 
     # -- what goes with a crew -------------------------------------------------------------
 
-    def _count_skipped(self, owners: Rows, batches: Tensor, steps: Rows) -> None:
+    def _count_skipped(self, owners: IntArray, batches: Tensor, steps: IntArray) -> None:
         undefined = self._problem.undefined
         if undefined is not None:
             terms: Callable[..., Tensor] = vmap(vmap(undefined))
@@ -239,8 +239,8 @@ class Supervised:
 
     # -- persistence -----------------------------------------------------------------------
 
-    def state(self) -> Values:
+    def state(self) -> NamedArrays:
         return {"steps": self._steps, "skipped": self._skipped}
 
-    def load(self, state: Values) -> None:
+    def load(self, state: NamedArrays) -> None:
         self._steps, self._skipped = state["steps"].copy(), state["skipped"].copy()

@@ -8,21 +8,20 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 from torch.func import functional_call, vmap
 
-from comity.core.fleet import Fleet, Tree, convolves, forward, one_by_one, unbound
+from comity.core.fleet import Fleet, convolves, forward, one_by_one, unbound
 from comity.core.phases import Batch, Setup, View
 from comity.core.rng import torch_seeded
-from comity.learners.base import Rows
+from comity.core.typing import FloatArray, IntArray, Tree
 from comity.learners.supervised.client_data import Holdings
 from comity.problems.data import DataProblem
 
 _PIECE, _PICTURES = 1024, 128  # samples of a client that are judged at once; in convolutions
 _NUMBERS = 2**23  # outputs of a client that are judged at once, where there are many preferences
 
-Draw = tuple[int, Rows]
+Draw = tuple[int, IntArray]
 """Round, and each client's step: where a network that draws is in its client's stream."""
 
 
@@ -35,7 +34,7 @@ class Stacked:
         setup: Setup,
         holdings: Holdings,
         clients: tuple[int, ...],
-        preferences: NDArray[np.float64],
+        preferences: FloatArray,
         seed: int,
     ) -> None:
         self.module, self.holdings = setup.module, holdings
@@ -69,7 +68,7 @@ class Stacked:
         return None
 
     def losses(
-        self, tensors: Tree, batch: dict[str, Tensor], owners: Rows, draw: Draw | None = None
+        self, tensors: Tree, batch: dict[str, Tensor], owners: IntArray, draw: Draw | None = None
     ) -> Tensor:
         """Losses in their scale (models x objectives) on a batch of each model's owner."""
         outputs = self._run(tensors, batch["inputs"], owners, draw)
@@ -77,7 +76,7 @@ class Stacked:
         return losses / self.scale[owners]
 
     @torch.no_grad()
-    def whole_losses(self, tensors: Tree, rows: Rows) -> Tensor:
+    def whole_losses(self, tensors: Tree, rows: IntArray) -> Tensor:
         """Losses, not scaled, of some models over all training samples of their clients."""
         index, weight = self.holdings.part("train", rows)
         batch = self.holdings.gather(index, weight, inputs=False)
@@ -96,7 +95,7 @@ class Stacked:
         return losses
 
     @torch.no_grad()
-    def judge(self, tensors: Tree, rows: Rows, purpose: str) -> NDArray[np.float64]:
+    def judge(self, tensors: Tree, rows: IntArray, purpose: str) -> FloatArray:
         """Scores of some models on all their clients' samples for a purpose."""
         index, weight = self.holdings.part(purpose, rows)
         batch = self.holdings.gather(index, weight, inputs=False)
@@ -104,8 +103,8 @@ class Stacked:
 
     @torch.no_grad()
     def span(
-        self, tensors: Tree, rows: Rows, purpose: str, preferences: NDArray[np.float64]
-    ) -> NDArray[np.float64]:
+        self, tensors: Tree, rows: IntArray, purpose: str, preferences: FloatArray
+    ) -> FloatArray:
         """Scores of some models at several preferences (models x preferences x objectives)."""
         self.module.eval()
         asked = torch.from_numpy(preferences).float()
@@ -127,7 +126,7 @@ class Stacked:
         self,
         hook: Callable[..., Any],
         *arguments: Tree | Tensor,
-        owners: Rows | None = None,
+        owners: IntArray | None = None,
         draw: Draw | None = None,
     ) -> Any:
         """What a hook, written for one client, gives for every client of the stack."""
@@ -164,7 +163,7 @@ class Stacked:
         outputs: Tensor = functional_call(self.module, parameters, inputs)
         return outputs
 
-    def _answers(self, tensors: Tree, index: Tensor, rows: Rows) -> Tensor:
+    def _answers(self, tensors: Tree, index: Tensor, rows: IntArray) -> Tensor:
         """What models answer to many samples, a piece at a time."""
         self.module.eval()
         size = _PICTURES if convolves(self.module) else _PIECE
@@ -174,7 +173,9 @@ class Stacked:
         ]
         return torch.cat(pieces, dim=1)
 
-    def _run(self, tensors: Tree, inputs: Tensor, owners: Rows, draw: Draw | None = None) -> Tensor:
+    def _run(
+        self, tensors: Tree, inputs: Tensor, owners: IntArray, draw: Draw | None = None
+    ) -> Tensor:
         """The networks' outputs; one that draws random numbers draws from its client's stream."""
         if self._conditional:
             preferences = self.preferences[owners]
@@ -191,7 +192,7 @@ class Stacked:
                 parts.append(self._forward(own, inputs[place : place + 1]))
         return torch.cat(parts)
 
-    def _seeded(self, place: int, owners: Rows | None, draw: Draw | None) -> Any:
+    def _seeded(self, place: int, owners: IntArray | None, draw: Draw | None) -> Any:
         if not self._odd:
             return nullcontext()
         client = 0 if owners is None else self._clients[owners[place]]

@@ -7,6 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
+from comity.core.typing import FloatArray
 from comity.report.figures.style import (
     GREY,
     MARKERS,
@@ -18,7 +19,6 @@ from comity.report.figures.style import (
     styled,
 )
 from comity.report.series.agent import Deeds, deeds
-from comity.report.series.curves import Floats
 from comity.runs.directory import Run
 
 _LABELS = ("a good model (r₁)", "better than before (r₂)", "weights by likeness (r₃)")
@@ -41,7 +41,7 @@ def allotted(run: Run) -> Figure | None:
     return figure
 
 
-def _matrix(axes: Axes, matrix: Floats, title: str) -> None:
+def _matrix(axes: Axes, matrix: FloatArray, title: str) -> None:
     image = axes.imshow(matrix, cmap="Blues", vmin=0.0, interpolation="nearest")
     axes.set(xlabel="giver", ylabel="receiver", title=title)
     for axis in (axes.xaxis, axes.yaxis):
@@ -51,7 +51,7 @@ def _matrix(axes: Axes, matrix: Floats, title: str) -> None:
     bar.outline.set_visible(False)
 
 
-def _by_overlap(axes: Axes, weights: Floats, overlap: Floats) -> None:
+def _by_overlap(axes: Axes, weights: FloatArray, overlap: FloatArray) -> None:
     """One point a pair of clients, and the mean over pairs that have as much in common."""
     apart = ~np.eye(len(weights), dtype=bool)
     x, y = overlap[apart], weights[apart]
@@ -103,7 +103,7 @@ def embeddings(run: Run) -> Figure | None:
     return figure
 
 
-def _places(axes: Axes, vectors: Floats, found: Deeds) -> None:
+def _places(axes: Axes, vectors: FloatArray, found: Deeds) -> None:
     """The two directions in which clients differ most."""
     centred = vectors - vectors.mean(axis=0)
     left, sizes, _ = np.linalg.svd(centred, full_matrices=False)

@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
+from comity.core.typing import FloatArray
 from comity.report.figures.style import GREY, PALETTE, canvas, plain_numbers, styled
 from comity.report.measures import (
     Measure,
@@ -22,7 +23,6 @@ from comity.report.measures import (
     single,
     with_pooled,
 )
-from comity.report.series.curves import Floats
 
 Rows = Sequence[Mapping[str, Any]]
 _COLUMNS = 3
@@ -109,7 +109,7 @@ def _panel(
 
 def _table(
     rows: Rows, name: str, algorithms: Sequence[str], kinds: Sequence[str]
-) -> tuple[Floats, Floats]:
+) -> tuple[FloatArray, FloatArray]:
     """Means and standard deviations (algorithms x distributions); NaN where there is none."""
     means = np.full((len(algorithms), len(kinds)), np.nan)
     stds = np.zeros(means.shape)
@@ -121,7 +121,7 @@ def _table(
     return means, stds
 
 
-def _style(means: Floats, measure: Measure) -> str:
+def _style(means: FloatArray, measure: Measure) -> str:
     values = means[np.isfinite(means)]
     largest, smallest = np.abs(values).max(), np.abs(values).min()
     if measure.better == "lower" and values.min() > 0 and largest > 20 * smallest:
@@ -132,9 +132,9 @@ def _style(means: Floats, measure: Measure) -> str:
 def _draw(
     axes: Axes,
     style: str,
-    y: Floats,
-    means: Floats,
-    stds: Floats,
+    y: FloatArray,
+    means: FloatArray,
+    stds: FloatArray,
     height: float,
     colour: str,
 ) -> None:

@@ -15,11 +15,11 @@ from matplotlib.collections import LineCollection
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
-from numpy.typing import NDArray
 
+from comity.core.typing import FloatArray, IntArray
 from comity.report.figures.style import GREY, PALETTE, WEIGHTS, canvas, styled
 from comity.report.measures import single
-from comity.report.series.curves import Floats, preferences_of
+from comity.report.series.curves import preferences_of
 from comity.runs.directory import Run
 
 _NAMED = 60  # more clients than this have no room for their names
@@ -28,16 +28,16 @@ _TIGHT = 0.45  # how near the clients of a cluster run together
 
 
 @dataclass(frozen=True)
-class Tree:
+class ClusterTree:
     """Cluster numbers by round and client, with clients in an order that crosses no lines."""
 
-    rounds: NDArray[np.int64]
-    labels: NDArray[np.int64]
+    rounds: IntArray
+    labels: IntArray
     """(rounds x clients): the smallest client of the cluster that a client is in."""
-    order: NDArray[np.int64]
+    order: IntArray
 
     @property
-    def heights(self) -> Floats:
+    def heights(self) -> FloatArray:
         """(rounds x clients): where a client's line runs, near to those of its cluster."""
         slot = np.empty(len(self.order))
         slot[self.order] = np.arange(len(self.order))
@@ -82,7 +82,7 @@ def clusters(run: Run) -> Figure | None:
     return figure
 
 
-def grow(history: list[dict[str, Any]], weights: Floats) -> Tree | None:
+def grow(history: list[dict[str, Any]], weights: FloatArray) -> ClusterTree | None:
     """The tree that a history tells; clusters are ordered by their mean weight."""
     told = [entry for entry in history if entry["clusters"] is not None]
     if len(told) > 1 and told[-1]["round"] == history[-1]["round"]:
@@ -98,10 +98,10 @@ def grow(history: list[dict[str, Any]], weights: Floats) -> Tree | None:
     # the first round decides first, then each later one inside it: no lines cross
     order = np.lexsort([np.arange(len(weights)), weights, *keys[::-1]])
     rounds = np.array([entry["round"] for entry in told], dtype=np.int64)
-    return Tree(rounds, labels, np.asarray(order))
+    return ClusterTree(rounds, labels, np.asarray(order))
 
 
-def _lines(axes: Axes, tree: Tree, colours: Sequence[Any]) -> None:
+def _lines(axes: Axes, tree: ClusterTree, colours: Sequence[Any]) -> None:
     heights, bend = tree.heights, np.linspace(0.0, 1.0, 12)
     ease = bend**2 * (3 - 2 * bend)
     paths = []
@@ -117,7 +117,7 @@ def _lines(axes: Axes, tree: Tree, colours: Sequence[Any]) -> None:
     axes.add_collection(LineCollection(paths, colors=colours, linewidths=1.3, capstyle="round"))
 
 
-def _nodes(axes: Axes, tree: Tree) -> None:
+def _nodes(axes: Axes, tree: ClusterTree) -> None:
     """A dot where two neighbours part."""
     heights = tree.heights
     for place in range(1, len(tree.rounds)):
@@ -129,7 +129,7 @@ def _nodes(axes: Axes, tree: Tree) -> None:
                 axes.plot(x, at, "o", markersize=3, color="#222222", zorder=3, gid="split")
 
 
-def _frame(axes: Axes, tree: Tree, weights: Floats) -> None:
+def _frame(axes: Axes, tree: ClusterTree, weights: FloatArray) -> None:
     count = len(weights)
     axes.set_xlim(tree.rounds[0] - 0.5, tree.rounds[-1] + 0.45)
     axes.set_ylim(-0.7, count - 0.3)
@@ -153,7 +153,7 @@ def _frame(axes: Axes, tree: Tree, weights: Floats) -> None:
     top.spines["top"].set_visible(False)
 
 
-def _names(tree: Tree) -> tuple[list[float], list[str]]:
+def _names(tree: ClusterTree) -> tuple[list[float], list[str]]:
     """Where each final cluster ends, and its clients."""
     if len(tree.order) > _NAMED:
         return [], []
@@ -163,7 +163,7 @@ def _names(tree: Tree) -> tuple[list[float], list[str]]:
     return [float(heights[clients].mean()) for clients in members], names
 
 
-def _spaced(places: list[int], rounds: NDArray[np.int64]) -> list[int]:
+def _spaced(places: list[int], rounds: IntArray) -> list[int]:
     """As many of some places as can be labelled side by side."""
     room = (rounds[-1] - rounds[0]) / 30
     chosen = places[:1]

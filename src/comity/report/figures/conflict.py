@@ -10,10 +10,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
+from comity.core.typing import FloatArray
 from comity.report.figures.learning import Runs
 from comity.report.figures.style import canvas, legend_above, series, styled
 from comity.report.measures import folded, single
-from comity.report.series.curves import Floats
 from comity.runs.directory import Run
 
 _SHARES = {
@@ -60,13 +60,13 @@ def _panels(named: Mapping[str, Sequence[Run]]) -> Figure | None:
     return figure
 
 
-def _told(run: Run) -> Floats:
+def _told(run: Run) -> FloatArray:
     """Rounds in which conflicts were measured, and what was found: a column each."""
     entries = [entry for entry in run.history if entry.get("conflict")]
     return np.array([[e["round"], *(e["conflict"][name] for name in _SHARES)] for e in entries])
 
 
-def _panel(axes: Axes, told: Sequence[Floats]) -> None:
+def _panel(axes: Axes, told: Sequence[FloatArray]) -> None:
     length = min(map(len, told))
     values = np.stack([lines[:length] for lines in told])
     rounds, means, stds = values[0, :, 0], values.mean(axis=0)[:, 1:], values.std(axis=0)[:, 1:]

@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from comity.core.typing import FloatArray
 from comity.problems import Problem
 from comity.report.figures.pairs import (
     DOT,
@@ -22,7 +23,6 @@ from comity.report.figures.pairs import (
     target_dot,
 )
 from comity.report.figures.style import GREY, PALETTE, TIMES, styled, title_of
-from comity.report.series.curves import Floats
 from comity.report.series.growth import Milestone, milestones
 from comity.searches import Search
 
@@ -47,7 +47,7 @@ def found(search: Search) -> Figure:
 
 
 def _panel(
-    axes: Axes, times: Sequence[Milestone], target: Floats | None, pair: tuple[int, int]
+    axes: Axes, times: Sequence[Milestone], target: FloatArray | None, pair: tuple[int, int]
 ) -> None:
     points = np.concatenate([time.fresh for time in times])[:, pair]
     known = times[-1].front if target is None else target

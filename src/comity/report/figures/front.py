@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -13,14 +12,14 @@ from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.transforms import ScaledTranslation
-from numpy.typing import NDArray
 
+from comity.core.typing import AnyArray, BoolArray, FloatArray, IntArray
 from comity.problems import Problem
 from comity.report.figures.marks import Marks, draw_marks, mark_handles, marks_of, view
 from comity.report.figures.pairs import DOT, dot, frame, pairs, target_dot
 from comity.report.figures.style import GREY, MARKERS, PALETTE, WEIGHTS, styled, title_of
 from comity.report.measures import number
-from comity.report.series.curves import Floats, objectives_of, preferences_of
+from comity.report.series.curves import objectives_of, preferences_of
 from comity.runs.directory import Run
 
 HOLLOW = "trivial, left out of the front"
@@ -31,13 +30,13 @@ _GOLDEN = np.pi * (3.0 - np.sqrt(5.0))
 class _Scene:
     """Everything that the panels share."""
 
-    points: Floats
-    target: Floats | None
-    ranks: Floats
+    points: FloatArray
+    target: FloatArray | None
+    ranks: FloatArray
     """Neighbours in rank stand side by side."""
-    colours: NDArray[Any]
+    colours: AnyArray
     markers: Sequence[str]
-    counted: NDArray[np.bool_]
+    counted: BoolArray
     """Which points count for the front; the others are hollow."""
     marks: Marks
 
@@ -55,7 +54,9 @@ def front(run: Run) -> Figure:
     return _pairs(problem, preferences, objectives_of(run), marks)
 
 
-def _one_panel(problem: Problem, preferences: Floats, points: Floats, marks: Marks) -> Figure:
+def _one_panel(
+    problem: Problem, preferences: FloatArray, points: FloatArray, marks: Marks
+) -> Figure:
     made = pairs([title_of(objective) for objective in problem.objectives])
     markers = ["o"] * len(points)
     weights, counted = preferences[:, 0], problem.counts(points)
@@ -88,7 +89,7 @@ def _others(scene: _Scene) -> list[Line2D]:
     return handles
 
 
-def _pairs(problem: Problem, preferences: Floats, points: Floats, marks: Marks) -> Figure:
+def _pairs(problem: Problem, preferences: FloatArray, points: FloatArray, marks: Marks) -> Figure:
     """All pairs of objectives; colours and shapes say what a client cares for most."""
     objectives = problem.objectives
     made = pairs([title_of(objective) for objective in objectives])
@@ -137,7 +138,7 @@ def _panel(axes: Axes, scene: _Scene, pair: tuple[int, int]) -> None:
         _note(axes, place, drawn, int(count))
 
 
-def _flowers(axes: Axes, scene: _Scene, shown: Floats, groups: Sequence[NDArray[np.int64]]) -> None:
+def _flowers(axes: Axes, scene: _Scene, shown: FloatArray, groups: Sequence[IntArray]) -> None:
     """Each client's dot; those of one place side by side like seeds of a sunflower."""
     for at, members in zip(shown, groups, strict=True):
         members = members[np.argsort(scene.ranks[members], kind="stable")]
@@ -158,7 +159,7 @@ def _flowers(axes: Axes, scene: _Scene, shown: Floats, groups: Sequence[NDArray[
             )
 
 
-def _seats(count: int) -> Floats:
+def _seats(count: int) -> FloatArray:
     """Places around a common point, in points; one alone stands on it."""
     seat = np.arange(count)
     radius, angle = 0.56 * DOT * np.sqrt(seat + 0.5), seat * _GOLDEN
@@ -166,7 +167,7 @@ def _seats(count: int) -> Floats:
     return np.asarray(places - places.mean(axis=0))
 
 
-def _note(axes: Axes, place: Floats, drawn: Floats, count: int) -> None:
+def _note(axes: Axes, place: FloatArray, drawn: FloatArray, count: int) -> None:
     """How many clients share a place, and where it really is if it lies off the axes."""
     text = f"×{count}" if count > 1 else ""
     if not np.allclose(place, drawn):

@@ -12,13 +12,14 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from comity.core.pareto import nondominated
+from comity.core.typing import FloatArray
 from comity.problems import Problem
 from comity.report.figures.learning import Runs
 from comity.report.figures.marks import draw_marks, mark_handles, marks_of, view
 from comity.report.figures.pairs import attained, frame, off_axes
 from comity.report.figures.style import GREY, canvas, legend_columns, series, styled, title_of
 from comity.report.measures import has_data, shown_names
-from comity.report.series.curves import Floats, objectives_of
+from comity.report.series.curves import objectives_of
 from comity.runs.directory import Run
 
 SHARED = "one weight for all clients of a run, each point their mean"
@@ -79,9 +80,9 @@ def _looks(algorithms: Sequence[str]) -> dict[str, dict[str, Any]]:
     }
 
 
-def _shared(runs: Runs, problem: Problem) -> dict[str, Floats]:
+def _shared(runs: Runs, problem: Problem) -> dict[str, FloatArray]:
     """The mean over clients of every run, by algorithm, whatever weights its clients share."""
-    found: dict[str, list[Floats]] = {}
+    found: dict[str, list[FloatArray]] = {}
     for key, seeds in runs.items():
         means = [np.nanmean(objectives_of(run), axis=0) for run in seeds]
         found.setdefault(f"{key.partition('|')[0]}|{SHARED}", []).extend(means)
@@ -89,7 +90,7 @@ def _shared(runs: Runs, problem: Problem) -> dict[str, Floats]:
     return {key: points[problem.counts(points)] for key, points in sets.items()}
 
 
-def _points(seeds: Sequence[Run], problem: Problem) -> Floats:
+def _points(seeds: Sequence[Run], problem: Problem) -> FloatArray:
     """All that count for the front."""
     points = np.concatenate([objectives_of(run) for run in seeds])
     return points[problem.counts(points)]
@@ -97,9 +98,9 @@ def _points(seeds: Sequence[Run], problem: Problem) -> Floats:
 
 def _draw(
     axes: Axes,
-    points: Floats,
+    points: FloatArray,
     pair: tuple[int, int],
-    limits: tuple[Floats, Floats],
+    limits: tuple[FloatArray, FloatArray],
     look: Mapping[str, Any],
 ) -> None:
     """A set: the points of its front larger and, for two objectives, with the front's rim."""

@@ -6,6 +6,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from comity.core.typing import FloatArray
 from comity.report.figures.style import (
     DASHES,
     GREY,
@@ -18,7 +19,6 @@ from comity.report.figures.style import (
     thousands,
 )
 from comity.report.measures import vector
-from comity.report.series.curves import Floats
 from comity.report.series.growth import HYPERVOLUME, Growths
 
 
@@ -65,7 +65,9 @@ def _missing(axes: Axes, told: Growths) -> None:
     log_scale(axes, np.concatenate(missing))
 
 
-def _curve(axes: Axes, place: int, label: str, x: Floats, y: Floats, std: Floats) -> None:
+def _curve(
+    axes: Axes, place: int, label: str, x: FloatArray, y: FloatArray, std: FloatArray
+) -> None:
     """Steps: an archive stays as it is until the next iteration ends."""
     # dashes from the second line on: one that lies on another must not hide it
     look = {**series(place), "linestyle": DASHES[place % len(DASHES)]}

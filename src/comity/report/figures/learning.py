@@ -10,6 +10,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from comity.core.typing import FloatArray
 from comity.report.figures.style import (
     canvas,
     legend_above,
@@ -19,7 +20,7 @@ from comity.report.figures.style import (
     thousands,
 )
 from comity.report.measures import shown_names, single
-from comity.report.series.curves import Floats, curves, validated
+from comity.report.series.curves import curves, validated
 from comity.report.terms import words_of
 from comity.runs.directory import Run
 
@@ -30,9 +31,9 @@ Runs = Mapping[str, Sequence[Run]]
 class Lesson:
     """An algorithm's learning curve: mean over seeds and its standard error."""
 
-    steps: Floats
-    mean: Floats
-    error: Floats
+    steps: FloatArray
+    mean: FloatArray
+    error: FloatArray
 
 
 @styled

@@ -11,11 +11,11 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
 from comity.core.pareto import above
+from comity.core.typing import FloatArray
 from comity.problems import Problem
 from comity.report.figures.pairs import dot, limits
 from comity.report.figures.style import GREY
 from comity.report.measures import number, vector
-from comity.report.series.curves import Floats
 
 CONSTANT = "constant classifier"
 _NEAR = 0.2  # scores are shares: what differs by a fifth still belongs into one picture
@@ -27,9 +27,9 @@ _LINES: dict[str, Any] = {"color": GREY, "linewidth": 0.9, "linestyle": (0, (3, 
 class Marks:
     """One point each, or None; problems with environments have neither."""
 
-    trivial: Floats | None
+    trivial: FloatArray | None
     """The constant classifier, mean over clients."""
-    strict: Floats | None
+    strict: FloatArray | None
     """The strict reference point."""
 
 
@@ -43,7 +43,9 @@ def marks_of(results: Mapping[str, Any], problem: Problem) -> Marks:
     )
 
 
-def view(points: Floats, target: Floats | None, marks: Marks) -> tuple[Floats, Floats]:
+def view(
+    points: FloatArray, target: FloatArray | None, marks: Marks
+) -> tuple[FloatArray, FloatArray]:
     """Limits for all objectives; models of no use may lie outside them."""
     if marks.trivial is None and marks.strict is None and len(points):
         return limits(points, target)
@@ -60,7 +62,9 @@ def view(points: Floats, target: Floats | None, marks: Marks) -> tuple[Floats, F
     return low, high
 
 
-def draw_marks(axes: Axes, marks: Marks, pair: tuple[int, int], low: Floats, high: Floats) -> None:
+def draw_marks(
+    axes: Axes, marks: Marks, pair: tuple[int, int], low: FloatArray, high: FloatArray
+) -> None:
     """Put them into a panel of two objectives with these limits."""
     if marks.strict is not None:
         x, y = marks.strict[list(pair)]

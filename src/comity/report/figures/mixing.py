@@ -11,11 +11,11 @@ from matplotlib.colors import PowerNorm
 from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
 from matplotlib.patches import Patch, Rectangle
-from numpy.typing import NDArray
 
+from comity.core.typing import FloatArray, IntArray
 from comity.report.figures.style import canvas, styled
 from comity.report.measures import single
-from comity.report.series.curves import Floats, preferences_of
+from comity.report.series.curves import preferences_of
 from comity.runs.directory import Run
 
 _NAMED = 24  # more clients than this have no room for their names
@@ -68,11 +68,11 @@ def _chosen(entries: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     return [entries[place] for place in places]
 
 
-def _ordered(matrix: list[list[float | None]], order: NDArray[np.int64]) -> Floats:
+def _ordered(matrix: list[list[float | None]], order: IntArray) -> FloatArray:
     return np.array(matrix, dtype=float)[np.ix_(order, order)]
 
 
-def _panel(axes: Axes, matrix: Floats, order: NDArray[np.int64], norm: PowerNorm) -> AxesImage:
+def _panel(axes: Axes, matrix: FloatArray, order: IntArray, norm: PowerNorm) -> AxesImage:
     image = axes.imshow(matrix, cmap="Blues", norm=norm, interpolation="nearest")
     for row in np.flatnonzero(np.isnan(matrix).all(axis=1)):
         axes.add_patch(

@@ -11,10 +11,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from comity.core.typing import FloatArray
 from comity.problems import Problem
 from comity.report.figures.style import FAINT, canvas
 from comity.report.measures import target_label
-from comity.report.series.curves import Floats
 
 DOT = 4.6  # diameter of a dot in points
 
@@ -49,7 +49,9 @@ def pairs(labels: Sequence[str]) -> Pairs:
     return Pairs(figure, panels, grid[0, side - 1])
 
 
-def limits(points: Floats, target: Floats | None, least: float = 0.0) -> tuple[Floats, Floats]:
+def limits(
+    points: FloatArray, target: FloatArray | None, least: float = 0.0
+) -> tuple[FloatArray, FloatArray]:
     """Axis limits; points far from the front must not squeeze it into a corner.
 
     Points at least so far from it are near in any case, however small it is.
@@ -66,7 +68,7 @@ def limits(points: Floats, target: Floats | None, least: float = 0.0) -> tuple[F
     return low - margin, high + margin
 
 
-def frame(axes: Axes, low: Floats, high: Floats, target: Floats | None) -> None:
+def frame(axes: Axes, low: FloatArray, high: FloatArray, target: FloatArray | None) -> None:
     """Fix a panel's limits, and put the known front beneath what will be drawn."""
     axes.set_xlim(low[0], high[0])
     axes.set_ylim(low[1], high[1])
@@ -74,14 +76,14 @@ def frame(axes: Axes, low: Floats, high: Floats, target: Floats | None) -> None:
         axes.scatter(target[:, 0], target[:, 1], s=34, color=FAINT, edgecolor="none", zorder=1)
 
 
-def attained(axes: Axes, front: Floats, low: Floats, **look: Any) -> None:
+def attained(axes: Axes, front: FloatArray, low: FloatArray, **look: Any) -> None:
     """The rim of what a front of two objectives dominates."""
     x = [low[0], *front[:, 0], front[-1, 0]]
     y = [front[0, 1], *front[:, 1], low[1]]
     axes.step(x, y, where="pre", zorder=2, **look)
 
 
-def off_axes(points: Floats, low: Floats, high: Floats) -> str:
+def off_axes(points: FloatArray, low: FloatArray, high: FloatArray) -> str:
     """How many points are not where they are drawn; nothing if all are."""
     off = int(((points < low) | (points > high)).any(axis=1).sum())
     return (

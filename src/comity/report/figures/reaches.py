@@ -11,6 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from comity.core.typing import FloatArray
 from comity.report.figures.learning import Runs
 from comity.report.figures.marks import draw_marks, mark_handles, marks_of, view
 from comity.report.figures.pairs import frame, off_axes
@@ -24,7 +25,7 @@ from comity.report.figures.style import (
     title_of,
 )
 from comity.report.measures import shown_names, vector
-from comity.report.series.curves import Floats, objectives_of
+from comity.report.series.curves import objectives_of
 from comity.runs.directory import Run
 
 
@@ -77,7 +78,7 @@ def reaches(comparison: Mapping[str, Any], runs: Runs) -> Figure | None:
     return figure
 
 
-def _reached(seeds: Sequence[Run]) -> Floats:
+def _reached(seeds: Sequence[Run]) -> FloatArray:
     """(clients of all seeds x preferences x objectives); one preference where models take none."""
     found = []
     for run in seeds:
@@ -95,9 +96,9 @@ def _looks(algorithms: Sequence[str]) -> dict[str, dict[str, Any]]:
 
 def _draw(
     axes: Axes,
-    vectors: Floats,
+    vectors: FloatArray,
     pair: tuple[int, int],
-    limits: tuple[Floats, Floats],
+    limits: tuple[FloatArray, FloatArray],
     look: Mapping[str, Any],
 ) -> None:
     """One algorithm; what has something undefined is left out."""

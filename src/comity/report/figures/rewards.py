@@ -10,6 +10,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from comity.core.typing import FloatArray
 from comity.report.figures.style import (
     DASHES,
     GREY,
@@ -20,7 +21,7 @@ from comity.report.figures.style import (
     thousands,
 )
 from comity.report.measures import number
-from comity.report.series.curves import KINDS, MEANINGS, Curves, Floats, curves, validated
+from comity.report.series.curves import KINDS, MEANINGS, Curves, curves, validated
 from comity.report.terms import words_of
 from comity.runs.directory import Run
 
@@ -65,7 +66,7 @@ def _returns(axes: Axes, found: Curves, results: Mapping[str, Any]) -> None:
     _note(axes, {name: np.min(v, initial=np.inf, where=v < floor) for name, v in shown.items()})
 
 
-def window(low: Floats, high: Floats, others: Sequence[Floats]) -> tuple[float, float]:
+def window(low: FloatArray, high: FloatArray, others: Sequence[FloatArray]) -> tuple[float, float]:
     """The part of the y axis where the kept models are, and whatever else is near.
 
     Freshly mixed or trained models can be worse by orders of magnitude for a while.
@@ -110,7 +111,7 @@ def _yardstick(axes: Axes, name: str, value: float) -> None:
     axes.axhline(value, color=colour, linewidth=0.9, linestyle=(0, dashes), label=name)
 
 
-def _curve(axes: Axes, found: Curves, kind: str, line: Floats) -> None:
+def _curve(axes: Axes, found: Curves, kind: str, line: FloatArray) -> None:
     known = np.isfinite(line)
     if known.any():
         axes.plot(

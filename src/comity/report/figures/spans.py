@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from comity.core.pareto import front
+from comity.core.typing import FloatArray
 from comity.report.figures.marks import CONSTANT, draw_marks, mark_handles, marks_of, view
 from comity.report.figures.pairs import attained, frame, off_axes, pairs
 from comity.report.figures.style import (
@@ -23,7 +24,7 @@ from comity.report.figures.style import (
     title_of,
 )
 from comity.report.measures import vector
-from comity.report.series.curves import Floats, objectives_of, preferences_of
+from comity.report.series.curves import objectives_of, preferences_of
 from comity.runs.directory import Run
 
 _NAMED = 10  # more clients than this have no room for their names
@@ -79,7 +80,11 @@ def spans(run: Run) -> Figure | None:
 
 
 def _client(
-    axes: Axes, client: int, points: Floats, pair: tuple[int, int], limits: tuple[Floats, Floats]
+    axes: Axes,
+    client: int,
+    points: FloatArray,
+    pair: tuple[int, int],
+    limits: tuple[FloatArray, FloatArray],
 ) -> None:
     """Every point is reached; between two of them nothing need be, so that no line joins them."""
     if not len(points):
@@ -144,7 +149,7 @@ def response(run: Run) -> Figure | None:
     return figure
 
 
-def _mean(lines: Floats) -> Floats:
+def _mean(lines: FloatArray) -> FloatArray:
     """Over clients, of those who have a number."""
     known = np.isfinite(lines)
     count = np.where(known.any(axis=0), known.sum(axis=0), np.nan)

@@ -13,8 +13,8 @@ from matplotlib.axis import Axis
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
-from numpy.typing import NDArray
 
+from comity.core.typing import FloatArray
 from comity.problems import Objective
 from comity.report.measures import number
 
@@ -116,7 +116,7 @@ def thousands(axis: Axis) -> None:
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
 
 
-def log_scale(axes: Axes, values: NDArray[np.float64]) -> None:
+def log_scale(axes: Axes, values: FloatArray) -> None:
     """Make y logarithmic once the values are drawn; zeros stand at its foot if there are any."""
     values = values[np.isfinite(values)]
     positive = values[values > 1e-9]

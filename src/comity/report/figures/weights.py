@@ -12,12 +12,11 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
-from numpy.typing import NDArray
 
+from comity.core.typing import BoolArray, FloatArray, IntArray
 from comity.problems import Objective
 from comity.report.figures.pairs import DOT, dot, pairs
 from comity.report.figures.style import FAINT, GREY, PALETTE, TIMES, canvas, styled
-from comity.report.series.curves import Floats
 from comity.searches import Search
 
 
@@ -25,10 +24,10 @@ from comity.searches import Search
 class _Tried:
     """The candidates of a search in the order in which they were tried."""
 
-    weights: Floats
-    iterations: NDArray[np.int64]
+    weights: FloatArray
+    iterations: IntArray
     """The iteration of each, from 1."""
-    fruitful: NDArray[np.bool_]
+    fruitful: BoolArray
     """Whether a model of the final front comes from it."""
 
     @property
@@ -90,7 +89,7 @@ def _in_pairs(tried: _Tried, objectives: Sequence[Objective]) -> Figure:
     return made.figure
 
 
-def _dots(axes: Axes, x: Floats, y: Floats, tried: _Tried) -> None:
+def _dots(axes: Axes, x: FloatArray, y: FloatArray, tried: _Tried) -> None:
     axes.scatter(
         x, y, s=DOT**2, color=tried.colours.to_rgba(tried.iterations), linewidth=0, zorder=3
     )

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from matplotlib.colors import to_hex
 
+from comity.core.typing import FloatArray
 from comity.problems import Problem
 from comity.report.figures.learning import Lesson, Runs, has_regret, learn, learned
 from comity.report.figures.marks import CONSTANT, marks_of, view
@@ -19,7 +20,6 @@ from comity.report.measures import number, shown_names, single, target_label
 from comity.report.series.curves import (
     KINDS,
     MEANINGS,
-    Floats,
     curves,
     objectives_of,
     preferences_of,
@@ -40,7 +40,7 @@ _GAP = 0.08  # between panels, as a share of the chart
 class _Place:
     """An objective vector and the clients that share it."""
 
-    vector: Floats
+    vector: FloatArray
     clients: int
     weight: float
     """Their mean weight on the first objective."""
@@ -70,7 +70,7 @@ def front_chart(run: Run) -> Chart:
     return {"data": data, "layout": layout}
 
 
-def _trivial(point: Floats, pair: tuple[int, int], axes: Axes, legend: bool) -> Chart:
+def _trivial(point: FloatArray, pair: tuple[int, int], axes: Axes, legend: bool) -> Chart:
     return {
         "type": "scatter",
         "mode": "markers",
@@ -83,7 +83,7 @@ def _trivial(point: Floats, pair: tuple[int, int], axes: Axes, legend: bool) -> 
     }
 
 
-def _lines(point: Floats, pairs: Mapping[tuple[int, int], Axes]) -> list[Chart]:
+def _lines(point: FloatArray, pairs: Mapping[tuple[int, int], Axes]) -> list[Chart]:
     """A line in each direction of each panel."""
     look = {"type": "line", "line": {"color": GREY, "width": 1, "dash": "dash"}}
     shapes = []
@@ -264,7 +264,7 @@ def learning_chart(comparison: Mapping[str, Any], runs: Runs) -> Chart | None:
     return {"data": data, "layout": layout}
 
 
-def log_axis(values: Floats) -> Chart:
+def log_axis(values: FloatArray) -> Chart:
     """Settings of a logarithmic axis for these values; none if one of them touches zero."""
     if not len(values) or values.min() <= 0:
         return {}
@@ -294,7 +294,7 @@ def band_trace(lesson: Lesson, colour: str, logarithmic: bool) -> Chart:
     }
 
 
-def line_trace(x: Floats, y: Floats, name: str, colour: str, dash: str) -> Chart:
+def line_trace(x: FloatArray, y: FloatArray, name: str, colour: str, dash: str) -> Chart:
     known = np.isfinite(y)
     return {
         "type": "scatter",

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from matplotlib.colors import to_hex
 
+from comity.core.typing import FloatArray
 from comity.report.figures.learning import Lesson
 from comity.report.figures.style import PALETTE, TIMES
 from comity.report.html.charts import (
@@ -22,7 +23,6 @@ from comity.report.html.charts import (
     target_traces,
 )
 from comity.report.measures import number
-from comity.report.series.curves import Floats
 from comity.report.series.growth import HYPERVOLUME, Growths, milestones
 from comity.report.tables import origin_of, preference_text
 from comity.searches import Search
@@ -34,7 +34,7 @@ def found_chart(search: Search) -> Chart:
     layout, pairs = pair_axes(problem)
     points = search.results["front"]
     final = np.array([list(point["objectives"].values()) for point in points], dtype=float)
-    sets: list[tuple[str, float, Floats, list[str]]] = [
+    sets: list[tuple[str, float, FloatArray, list[str]]] = [
         (time.label, time.lateness, time.front, [time.label] * len(time.front))
         for time in milestones(search.history)[:-1]
     ]
@@ -112,11 +112,11 @@ def growth_chart(told: Growths) -> Chart:
     return {"data": data, "layout": layout}
 
 
-def _later(x: Floats) -> Floats:
+def _later(x: FloatArray) -> FloatArray:
     """The corners of stairs, across."""
     return np.repeat(x, 2)[1:]
 
 
-def _earlier(y: Floats) -> Floats:
+def _earlier(y: FloatArray) -> FloatArray:
     """The corners of stairs, up and down: a value holds until the next one."""
     return np.repeat(y, 2)[:-1]

@@ -9,7 +9,7 @@ import numpy as np
 
 from comity.algorithms.pfedrlla.encoder import WIDTH
 from comity.core.storage import part
-from comity.report.series.curves import Floats
+from comity.core.typing import FloatArray
 from comity.report.series.partition import class_counts
 from comity.runs.directory import Run
 
@@ -21,15 +21,15 @@ _LAST = 0.25  # of the rounds, over which weights are averaged
 class Deeds:
     """What an agent decided, and what came of it."""
 
-    rounds: Floats
-    rewards: Floats
+    rounds: FloatArray
+    rewards: FloatArray
     """Rounds x terms."""
-    weights: Floats
+    weights: FloatArray
     """Receivers x givers: mean over the last quarter of the rounds."""
-    overlap: Floats | None
+    overlap: FloatArray | None
     """How much of the classes two clients have in common: Σ_c min(p_c, q_c)."""
-    embeddings: Floats | None
-    tokens: Floats | None
+    embeddings: FloatArray | None
+    tokens: FloatArray | None
     """What the embeddings are made of: the principal components of the heads."""
     kinds: Sequence[str]
     """Which classes each client has."""
@@ -59,12 +59,12 @@ def deeds(run: Run) -> Deeds | None:
     )
 
 
-def _kind(shares: Floats) -> str:
+def _kind(shares: FloatArray) -> str:
     """The classes that a client has more than a little of."""
     return ", ".join(str(place) for place in np.flatnonzero(shares > 0.02))
 
 
-def _embedded(run: Run) -> tuple[Floats | None, Floats | None]:
+def _embedded(run: Run) -> tuple[FloatArray | None, FloatArray | None]:
     found = run.load_checkpoint()
     desk = {} if found is None else part(found[0], "0/algorithm/desk.")
     if "states" not in desk:

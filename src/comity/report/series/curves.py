@@ -7,13 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from comity.core.typing import FloatArray, IntArray
 from comity.report.measures import single
 from comity.report.terms import words_of
 from comity.runs.directory import Run
-
-Floats = NDArray[np.float64]
 
 KINDS = ("kept", "trained", "received")
 MEANINGS = {
@@ -27,22 +25,22 @@ MEANINGS = {
 class Curves:
     """Scalarised validation values by round and client; absent clients stand still."""
 
-    rounds: NDArray[np.int64]
-    steps: Floats
+    rounds: IntArray
+    steps: FloatArray
     """Mean steps per client so far, training and validation."""
-    values: dict[str, Floats]
+    values: dict[str, FloatArray]
     """For each kind of model (rounds x clients); NaN while unknown."""
-    optimum: Floats | None
+    optimum: FloatArray | None
     """The best possible scalarised value of each client, where it is known."""
 
-    def mean(self, kind: str) -> Floats:
+    def mean(self, kind: str) -> FloatArray:
         return _over_clients(self.values[kind], np.mean)
 
-    def quartiles(self, kind: str) -> tuple[Floats, Floats]:
+    def quartiles(self, kind: str) -> tuple[FloatArray, FloatArray]:
         low = _over_clients(self.values[kind], lambda row: np.quantile(row, 0.25))
         return low, _over_clients(self.values[kind], lambda row: np.quantile(row, 0.75))
 
-    def regret(self, kind: str) -> Floats | None:
+    def regret(self, kind: str) -> FloatArray | None:
         """Mean distance to the optimum."""
         if self.optimum is None:
             return None
@@ -63,12 +61,12 @@ def curves(run: Run) -> Curves:
     )
 
 
-def preferences_of(run: Run) -> Floats:
+def preferences_of(run: Run) -> FloatArray:
     """Clients' preferences, one row a client."""
     return np.array([client["preference"] for client in run.results["per_client"]], dtype=float)
 
 
-def objectives_of(run: Run) -> Floats:
+def objectives_of(run: Run) -> FloatArray:
     """Objective vectors of the clients' kept models, one row a client."""
     rows = [list(client["objectives"].values()) for client in run.results["per_client"]]
     return np.array(rows, dtype=float)
@@ -90,7 +88,7 @@ def kept_round(run: Run) -> int | None:
     return int(chosen[-1]) - (not run.configuration.get_algorithm().keeps_trained)
 
 
-def _steps(history: Sequence[dict[str, Any]], clients: int) -> Floats:
+def _steps(history: Sequence[dict[str, Any]], clients: int) -> FloatArray:
     now = np.zeros(clients)
     lines = []
     for entry in history:
@@ -99,7 +97,7 @@ def _steps(history: Sequence[dict[str, Any]], clients: int) -> Floats:
     return np.array(lines)
 
 
-def _values(history: Sequence[dict[str, Any]], kind: str, preferences: Floats) -> Floats:
+def _values(history: Sequence[dict[str, Any]], kind: str, preferences: FloatArray) -> FloatArray:
     """Scalarised values, carried forward; a round in which nobody has any stays unknown."""
     now = np.full(len(preferences), np.nan)
     lines = np.full((len(history), len(preferences)), np.nan)
@@ -113,7 +111,7 @@ def _values(history: Sequence[dict[str, Any]], kind: str, preferences: Floats) -
     return lines
 
 
-def _over_clients(values: Floats, measure: Any) -> Floats:
+def _over_clients(values: FloatArray, measure: Any) -> FloatArray:
     """A measure of each round's known values; numpy's own nan-functions warn when none is."""
     known = [row[np.isfinite(row)] for row in values]
     return np.array([measure(row) if len(row) else np.nan for row in known], dtype=float)

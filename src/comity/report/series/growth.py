@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from comity.core.typing import FloatArray
 from comity.problems import Problem
 from comity.report.measures import target_label
-from comity.report.series.curves import Floats
 from comity.searches import Search
 from comity.searches.comparison import SearchComparison, growth
 
@@ -24,10 +24,10 @@ class Growth:
     """How the hypervolume of a search's archive grew: mean and spread over seeds."""
 
     label: str
-    x: Floats
+    x: FloatArray
     """Candidates or environment steps so far, after each iteration."""
-    mean: Floats
-    std: Floats
+    mean: FloatArray
+    std: FloatArray
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Growths:
     target: str
     """What has the optimum."""
 
-    def missing(self, line: Growth) -> Floats:
+    def missing(self, line: Growth) -> FloatArray:
         """The distance to the optimum: zero for what is noise, or surpasses a reference set."""
         assert self.optimum is not None
         distance = self.optimum - line.mean
@@ -91,8 +91,8 @@ class Milestone:
     """The archive's front at one time of a search."""
 
     evaluations: int
-    front: Floats
-    fresh: Floats
+    front: FloatArray
+    fresh: FloatArray
     """The points that no earlier milestone had."""
     lateness: float
     """From 0, the first milestone, to 1, the end of the search."""

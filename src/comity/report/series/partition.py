@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from comity.core.typing import FloatArray, IntArray
 from comity.errors import UserError
 from comity.problems import DataProblem
-from comity.report.series.curves import Floats
 from comity.runs.directory import Run
 
 
-def class_counts(run: Run) -> NDArray[np.int64] | None:
+def class_counts(run: Run) -> IntArray | None:
     """Training samples of each class (clients x classes); None where labels are no classes."""
     problem = _at_hand(run)
     labels = None if problem is None else problem.columns().get("label")
@@ -22,7 +21,7 @@ def class_counts(run: Run) -> NDArray[np.int64] | None:
     return np.array([np.bincount(found[s.train], minlength=classes) for s in problem.shares()])
 
 
-def constant_scores(run: Run) -> Floats | None:
+def constant_scores(run: Run) -> FloatArray | None:
     """What the constant classifier brings each client in a single objective."""
     problem = _at_hand(run)
     if problem is None:
