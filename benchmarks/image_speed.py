@@ -49,10 +49,10 @@ from comity.configuration import Configuration, configure
 from comity.core.fleet import Fleet
 from comity.core.threads import limited
 from comity.core.typing import FloatArray, IntArray
-from comity.federation.clients import Site
-from comity.federation.engines.embedded import Embedded
-from comity.federation.loop import Loop
-from comity.federation.server import Federation
+from comity.federation.clients import Clients
+from comity.federation.engines.embedded import EmbeddedEngine
+from comity.federation.loop import RoundLoop
+from comity.federation.server import Server
 from comity.problems import DataProblem
 from comity.problems.networks import cnn
 
@@ -94,13 +94,13 @@ def plain_round(configuration: Configuration) -> Callable[[], float]:
 
 def fleet_round(configuration: Configuration, validated: bool) -> Callable[[], float]:
     """The same as a federation, round by round."""
-    rounds = Loop(Embedded(configuration), Federation(configuration)).rounds()
+    rounds = RoundLoop(EmbeddedEngine(configuration), Server(configuration)).rounds()
 
-    def unknown(site: Site, rows: IntArray, sent: bool) -> FloatArray:
+    def unknown(site: Clients, rows: IntArray, sent: bool) -> FloatArray:
         return np.full((len(rows), 1), np.nan)
 
     def once() -> float:
-        with mock.patch.object(Site, "_validate", Site._validate if validated else unknown):
+        with mock.patch.object(Clients, "_validate", Clients._validate if validated else unknown):
             started = time.process_time()
             next(rounds)
             return time.process_time() - started

@@ -20,7 +20,7 @@ from comity.core.rng import stream
 from comity.core.typing import IntArray
 from comity.datasets.partition import Share, shares
 from comity.problems import DataProblem, Samples, find
-from comity.problems.data import Deal
+from comity.problems.data import PartitionSpec
 from comity.report.series.agent import deeds
 
 GROUPS = ((0, 1, 2, 3), (3, 4, 5, 6), (7, 8, 9))
@@ -28,7 +28,7 @@ CLIENTS = 9
 KINDS = ("itself", "all classes in common", "one class in common", "no class in common")
 
 
-def dealer(samples: Samples, deal: Deal) -> list[Share]:
+def partitioner(samples: Samples, deal: PartitionSpec) -> list[Share]:
     """Every class to the clients of the groups that have it, in equal parts."""
     owner = np.empty(len(samples.cells), dtype=np.int64)
     for label in range(10):
@@ -42,8 +42,8 @@ def dealer(samples: Samples, deal: Deal) -> list[Share]:
         CLIENTS,
         deal.seed,
         partition="natural",
-        sites=owner,
-        site_names=names,
+        silos=owner,
+        silo_names=names,
         validation=0.15,
     )
 
@@ -69,7 +69,7 @@ def main() -> None:
     asked = parser.parse_args()
     base = find(asked.problem)
     assert isinstance(base, DataProblem)
-    problem = replace(base, name=f"nine-{base.name}", dealer=dealer)
+    problem = replace(base, name=f"nine-{base.name}", partitioner=partitioner)
     total = []
     for seed in asked.seeds.split(","):
         run = comity.run(

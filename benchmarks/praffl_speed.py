@@ -29,13 +29,13 @@ import comity
 from comity.algorithms.praffl import PraFFL, Spanning
 from comity.configuration import Configuration, configure
 from comity.core.fleet import Fleet
-from comity.core.phases import Setup
+from comity.core.phases import ClientModel
 from comity.core.rng import stream
 from comity.core.threads import limited
 from comity.federation.clients import initial_fleet
 from comity.learners import LEARNERS, Task
 from comity.learners.scalarisation import direction_of, smooth_tchebycheff
-from comity.learners.supervised.client_data import Holdings
+from comity.learners.supervised.client_data import ClientData
 from comity.problems import DataProblem
 
 ROUND = 1
@@ -58,7 +58,8 @@ class Case:
         self.settings = settings(**self.configuration.learner_settings)
         self.learner = learner(
             found, self.settings, self.clients, self.configuration.get_preferences(),
-            self.configuration.seed, self.start(), Setup(self.configuration.get_module(), True),
+            self.configuration.seed, self.start(),
+            ClientModel(self.configuration.get_module(), True),
         )  # fmt: skip
 
     def start(self) -> Fleet:
@@ -79,14 +80,14 @@ class Case:
         start = self.start()
         modules = [start.module(k, self.configuration.get_module()) for k in self.clients]
         batch_size = self.configuration.learner_settings["batch_size"]
-        holdings = Holdings(self.problem, self.clients, self.configuration.seed, batch_size)
+        holdings = ClientData(self.problem, self.clients, self.configuration.seed, batch_size)
         started = time.process_time()
         for client, module in enumerate(modules):
             assert isinstance(module, Spanning)
             self._client(client, module, holdings)
         return time.process_time() - started, modules  # type: ignore[return-value]
 
-    def _client(self, client: int, module: Spanning, holdings: Holdings) -> None:
+    def _client(self, client: int, module: Spanning, holdings: ClientData) -> None:
         steps = int(self.learner.round_steps[client])
         first = int(np.rint(self.algorithm.split * steps))
         owner, count = np.array([client]), len(self.problem.objectives)

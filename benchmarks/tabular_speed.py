@@ -35,10 +35,10 @@ from benchmarks.tabular_referees import data_loader_loop, flower, plain_loop
 from comity.configuration import configure
 from comity.core.phases import Batch
 from comity.core.threads import limited
-from comity.federation.clients import Site
-from comity.federation.engines.embedded import Embedded
-from comity.federation.loop import Loop
-from comity.federation.server import Federation
+from comity.federation.clients import Clients
+from comity.federation.engines.embedded import EmbeddedEngine
+from comity.federation.loop import RoundLoop
+from comity.federation.server import Server
 from comity.problems import DataProblem, Objective, Samples, register
 
 
@@ -100,8 +100,8 @@ class Ours:
                 },
             }
         )
-        self._engine = Embedded(self._configuration)
-        self._loop = Loop(self._engine, Federation(self._configuration)).rounds()
+        self._engine = EmbeddedEngine(self._configuration)
+        self._loop = RoundLoop(self._engine, Server(self._configuration)).rounds()
         started = time.perf_counter()
         self.run(2)
         self.startup = time.perf_counter() - started
@@ -109,7 +109,7 @@ class Ours:
     def run(self, rounds: int) -> float:
         """CPU seconds per client and round."""
         unknown = np.full((self._clients, 2), np.nan)
-        skipped = mock.patch.object(Site, "_validate", return_value=unknown)
+        skipped = mock.patch.object(Clients, "_validate", return_value=unknown)
         with limited(1):
             if not self._validated:
                 skipped.start()

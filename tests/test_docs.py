@@ -60,7 +60,7 @@ def test_shell(text, tmp_path, monkeypatch):
         if words[1] == "run" and "--clients" not in words:
             more = [*more, "--clients", "3"]
         named = [problems()[word] for word in words if word in problems()]
-        if "--clients" in more and any("clients" in problem.usual for problem in named):
+        if "--clients" in more and any("clients" in problem.run_defaults for problem in named):
             at = more.index("--clients")
             more = more[:at] + more[at + 2 :]
         if any(isinstance(problem, DataProblem) for problem in named):

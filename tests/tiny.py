@@ -19,13 +19,13 @@ from comity.algorithms import Algorithm, Survey, make
 from comity.algorithms import find as find_algorithm
 from comity.configuration import Configuration, configure
 from comity.core.fleet import Fleet
-from comity.core.phases import Batch, Phase, Setup, View
+from comity.core.phases import Batch, ClientModel, Phase, View
 from comity.core.rng import stream, torch_seeded
 from comity.core.typing import Tree
-from comity.federation.clients import Site
-from comity.federation.engines.embedded import Embedded
-from comity.federation.loop import Loop
-from comity.federation.server import Federation
+from comity.federation.clients import Clients
+from comity.federation.engines.embedded import EmbeddedEngine
+from comity.federation.loop import RoundLoop
+from comity.federation.server import Server
 from comity.learners import Task
 from comity.learners.supervised.learner import Supervised
 from comity.learners.supervised.settings import SupervisedSettings
@@ -168,15 +168,15 @@ def fleet_of(
 ) -> tuple[Supervised, Fleet, nn.Module, DataProblem]:
     """A learner of some of three clients of an algorithm, its fleet and module, and the problem."""
     algorithm = make(algorithm, {}) if isinstance(algorithm, str) else algorithm
-    problem = problem.dealt(3, 1, "iid", sizes)
+    problem = problem.partitioned(3, 1, "iid", sizes)
     with torch_seeded(1, "model"):
         module = algorithm.build(problem.model(), problem)
     fleet = Fleet.of(module, len(clients))
     objectives = len(problem.objectives)
     weights = preferences_of(problem)[list(clients)]
-    conditional = algorithm.spanned(objectives, "validation") is not None
+    conditional = algorithm.evaluation_preferences(objectives, "validation") is not None
     values = {**problem.defaults, "normalise": False, "compile": "no", **settings}
-    setup = Setup(module, conditional, rounds, pooled=algorithm.centralised)
+    setup = ClientModel(module, conditional, rounds, pooled=algorithm.centralised)
     learner = Supervised(problem, SupervisedSettings(**values), clients, weights, 1, fleet, setup)
     return learner, fleet, module, problem
 
@@ -323,26 +323,30 @@ def tiny(**values: Any) -> Configuration:
 # -- what travels and what stays -----------------------------------------------------------
 
 
-def assert_sends(algorithm: str, parts: set[str], tells: Collection[str] = ()) -> None:
+def assert_sends(algorithm: str, parts: set[str], statistics: Collection[str] = ()) -> None:
     """Messages hold all tensors of just these parts, and the statistics that are declared."""
     configuration = tiny(problem="tiny-answers", algorithm=algorithm, chunk=4, rounds=1)
-    with Embedded(configuration) as engine:
-        order, _ = Federation(configuration).order()
+    with EmbeddedEngine(configuration) as engine:
+        order, _ = Server(configuration).order()
         if asked := find_algorithm(algorithm).surveys:
             said = engine.survey(order)
             assert set(said.statistics) == set(asked)
             assert said.models is None
-            brief = configuration.get_algorithm().brief(Survey(order.clients, said.statistics))
+            broadcast = configuration.get_algorithm().broadcast(
+                Survey(order.clients, said.statistics)
+            )
             rows = len(order.clients)
-            brief = {name: np.repeat(values[None], rows, 0) for name, values in brief.items()}
-            order = replace(order, brief=brief)
+            broadcast = {
+                name: np.repeat(values[None], rows, 0) for name, values in broadcast.items()
+            }
+            order = replace(order, broadcast=broadcast)
         message, _ = engine.round(order)
         names = set(engine.models(kept=False))
     assert message.models is not None
     assert {name.partition(".")[0] for name in message.models} == parts
     assert set(message.models) == {name for name in names if name.partition(".")[0] in parts}
     assert set(message.models) < names
-    assert set(message.statistics) == {"size", "unsound", *tells}
+    assert set(message.statistics) == {"size", "unsound", *statistics}
 
 
 def assert_private_stays(algorithm: str, *prefixes: str, **settings: Any) -> None:
@@ -354,25 +358,25 @@ def assert_private_stays(algorithm: str, *prefixes: str, **settings: Any) -> Non
         problem="tiny-answers", algorithm=algorithm, chunk=4, participation=0.5, **settings
     )
     delivered: dict[int, dict[str, np.ndarray]] = {}
-    original = Site._train
+    original = Clients._train
 
-    def watched(self: Site, rows: Any, order: Any, allowance: Any) -> Any:
+    def watched(self: Clients, rows: Any, order: Any, allowance: Any) -> Any:
         delivered[order.round] = private(self._models)
         return original(self, rows, order, allowance)
 
     def private(models: Fleet) -> dict[str, np.ndarray]:
         return {n: t.numpy().copy() for n, t in models.tensors.items() if n.startswith(prefixes)}
 
-    with pytest.MonkeyPatch.context() as patch, Embedded(configuration) as engine:
-        patch.setattr(Site, "_train", watched)
-        federation, seen = Federation(configuration), set[int]()
+    with pytest.MonkeyPatch.context() as patch, EmbeddedEngine(configuration) as engine:
+        patch.setattr(Clients, "_train", watched)
+        federation, seen = Server(configuration), set[int]()
         state = private(engine.models(kept=False))
         assert state
-        for (record,) in Loop(engine, federation).rounds():
+        for (record,) in RoundLoop(engine, federation).rounds():
             for name, tensor in delivered[record.round].items():
                 np.testing.assert_array_equal(tensor, state[name], err_msg="changed by a delivery")
             now = private(engine.models(kept=False))
-            absent = [c for c in federation.everyone if c not in record.clients]
+            absent = [c for c in federation.clients if c not in record.clients]
             for name, tensor in now.items():
                 np.testing.assert_array_equal(tensor[absent], state[name][absent])
             learned = [any((now[n][c] != state[n][c]).any() for n in now) for c in record.clients]

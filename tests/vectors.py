@@ -22,8 +22,8 @@ def round_of(sent: Fleet, start: Fleet, number: int = 1, sizes: Any = None) -> R
         start = Fleet({k: t.expand(n, *t.shape[1:]) for k, t in start.tensors.items()})
     return Round(
         number=number,
-        present=tuple(range(n)),
-        everyone=tuple(range(n)),
+        participants=tuple(range(n)),
+        clients=tuple(range(n)),
         sent=sent,
         start=start,
         sizes=np.ones(n) if sizes is None else np.array(sizes, dtype=float),

@@ -24,7 +24,7 @@ from comity.errors import UserError, unknown
 from comity.learners import LEARNERS
 from comity.problems import DataProblem, EnvironmentProblem, Problem
 from comity.problems.base import EVEN
-from comity.problems.own_table import completed
+from comity.problems.own_table import resolved
 from comity.settings import Settings, build, setting
 
 FineTune = Annotated[str, StringConstraints(pattern=r"^(none|replace-last|extra:[1-9]\d*)$")]
@@ -96,7 +96,7 @@ class Configuration(Settings):
     def get_problem(self) -> Problem:
         """The problem as the clients of this run have it."""
         found = problems.find(self.problem)
-        return found.dealt(self.clients, self.seed, self.partition, self.sizes)
+        return found.partitioned(self.clients, self.seed, self.partition, self.sizes)
 
     def get_algorithm(self) -> Algorithm:
         return algorithms.make(self.algorithm, self.algorithm_settings)
@@ -146,7 +146,7 @@ def configure(values: Mapping[str, Any]) -> Configuration:
     if "problem" not in values:
         raise UserError("problem is missing: name what is to be learned, e.g. deep-sea-treasure.")
     if isinstance(values["problem"], Mapping):
-        values = {**values, "problem": completed(values["problem"])}
+        values = {**values, "problem": resolved(values["problem"])}
     if isinstance(values.get("algorithm"), ConFREE):
         values = {**values, **values["algorithm"].unwrapped()}
     problem = problems.find(values["problem"])
@@ -178,14 +178,18 @@ def configure(values: Mapping[str, Any]) -> Configuration:
         )
     tuned = dict(algorithm_class.declaration.tuned.get(problem.name, {}))
     spoken = {key: tuned.pop(key) for key in _FOR_THE_LEARNER if key in tuned}
-    usual = {key: tuned.pop(key) for key in ("rounds",) if key in tuned}
+    run_defaults = {key: tuned.pop(key) for key in ("rounds",) if key in tuned}
     given = values.get(problem.learner, {})
     learner_values = {**problem.defaults, **spoken, **given}
     if "local_steps" in given and "local_epochs" in learner_values:
         learner_values["local_epochs"] = given.get("local_epochs", 0)  # who counts steps means it
     settings = build(settings_class, learner_values, where=problem.learner)
     run_values = {key: value for key, value in values.items() if key in RUN_SETTINGS}
-    for key, value in {**problem.usual, **algorithm_class.usual, **usual}.items():
+    for key, value in {
+        **problem.run_defaults,
+        **algorithm_class.run_defaults,
+        **run_defaults,
+    }.items():
         run_values.setdefault(key, value)
     if "rounds" not in run_values:
         run_values["rounds"] = max(1, round(settings.total_steps / settings.local_steps))
@@ -221,10 +225,10 @@ def configure(values: Mapping[str, Any]) -> Configuration:
         where="run",
     )
     vectors = configuration.get_preferences()
-    dealt = configuration.get_problem()
-    chosen.suits(dealt, configuration.participants(configuration.clients))
-    if isinstance(dealt, DataProblem):
-        dealt.shares()  # what cannot be dealt out so is refused before anything is written
+    partitioned = configuration.get_problem()
+    chosen.check(partitioned, configuration.participants(configuration.clients))
+    if isinstance(partitioned, DataProblem):
+        partitioned.shares()  # what cannot be dealt out so is refused before anything is written
     if isinstance(configuration.preferences, str) and configuration.preferences.endswith(".csv"):
         # a file may change or move: the configuration holds what it said
         configuration = configuration.model_copy(update={"preferences": vectors.tolist()})

@@ -9,7 +9,7 @@ from typing import Any
 from comity.algorithms.pfedrlla import agent_file
 from comity.algorithms.pfedrlla.algorithm import PFedRLLA
 from comity.configuration import Configuration, configure
-from comity.core.storage import part
+from comity.core.storage import strip_prefix
 from comity.core.typing import OnRound
 from comity.errors import UserError
 from comity.problems import Problem, register
@@ -78,7 +78,7 @@ def save_agent(run: Run, out: Path) -> Path:
     algorithm = configuration.get_algorithm()
     if not isinstance(algorithm, PFedRLLA) or not run.finished or found is None:
         raise UserError(f"{run.path} is no finished run of {ALGORITHM}: it has no agent to save.")
-    arrays, header = algorithm.trained(part(found[0], "0/algorithm/"))
+    arrays, header = algorithm.trained(strip_prefix(found[0], "0/algorithm/"))
     origin = {
         name: getattr(configuration, name)
         for name in ("partition", "clients", "participation", "rounds", "seed")

@@ -9,9 +9,9 @@ from comity.algorithms import Round, find, make
 from comity.algorithms.agnostic_fair_pooled import covariation
 from comity.core.phases import View
 from comity.errors import UserError
-from comity.federation.engines.embedded import Embedded
-from comity.federation.loop import Loop
-from comity.federation.server import Federation
+from comity.federation.engines.embedded import EmbeddedEngine
+from comity.federation.loop import RoundLoop
+from comity.federation.server import Server
 from comity.learners import Task
 from comity.problems.data import batch_of
 from tests.tiny import ANSWERS, PEOPLE, draw_batches, fleet_of, tiny
@@ -89,8 +89,8 @@ def test_the_first_client_trains_on_the_data_of_all_like_plain_pytorch():
 @pytest.mark.parametrize("chunk", [1, 4])
 def test_everybody_gets_the_first_clients_model(chunk):
     configuration = tiny(problem="tiny-people", algorithm=NAME, chunk=chunk, rounds=2, keep="last")
-    with Embedded(configuration) as engine:
-        loop = Loop(engine, Federation(configuration))
+    with EmbeddedEngine(configuration) as engine:
+        loop = RoundLoop(engine, Server(configuration))
         for (record,) in loop.rounds():
             assert record.mixing is not None
             np.testing.assert_array_equal(record.mixing, np.tile([1.0, 0, 0, 0], (4, 1)))
@@ -106,7 +106,7 @@ def test_it_says_that_it_is_centralised():
     algorithm = find(NAME)
     assert algorithm.centralised
     assert algorithm.declaration.family.startswith("centralised")
-    assert "raw data" in algorithm.declaration.travels
+    assert "raw data" in algorithm.declaration.communication
     learner, _, _, _ = fleet_of(NAME)
     assert any("not federated" in remark for remark in learner.remarks)
     others = [fleet_of(name)[0].remarks for name in ("fedfb", "lft-fedavg")]

@@ -14,7 +14,7 @@ from tests.vectors import fleet
 SIZES = np.array([500.0, 300.0, 200.0])
 
 
-def survey(disparities, together, present=None, right=None, sizes=SIZES) -> Survey:
+def survey(disparities, together, participants=None, right=None, sizes=SIZES) -> Survey:
     """Counts of clients with these disparities, whose pooled disparity is also given."""
     half, rates = sizes / 2, np.array(disparities)
     yes = np.stack([(0.5 + rates) * half, (0.5 - rates) * half], axis=1)
@@ -26,12 +26,12 @@ def survey(disparities, together, present=None, right=None, sizes=SIZES) -> Surv
         "members": members,
         "right": sizes / 2 if right is None else np.array(right, dtype=float),
     }
-    return Survey(tuple(range(len(sizes))) if present is None else present, values)
+    return Survey(tuple(range(len(sizes))) if participants is None else participants, values)
 
 
-def mixed(algorithm, count=3, sizes=SIZES, present=None) -> np.ndarray:
+def mixed(algorithm, count=3, sizes=SIZES, participants=None) -> np.ndarray:
     sent = fleet([[float(i)] for i in range(count)])
-    ids = tuple(range(count)) if present is None else present
+    ids = tuple(range(count)) if participants is None else participants
     mixing = algorithm.mix(Round(1, ids, (0, 1, 2, 3), sent, sent, sizes))["*"]
     mixing.check(count)
     return mixing.weights[0]
@@ -76,7 +76,7 @@ def vector(monkeypatch) -> Survey:
 def test_weights_of_the_specification(rule, wanted, vector):
     """F_k = (.1, .25, .4), F = .2, β = .3."""
     algorithm = make("fairfed", {"rule": rule, "beta": 0.3})
-    assert algorithm.brief(vector) == {}
+    assert algorithm.broadcast(vector) == {}
     np.testing.assert_allclose(mixed(algorithm), wanted, atol=1e-9)
 
 
@@ -84,7 +84,7 @@ def test_weights_of_the_specification(rule, wanted, vector):
 def test_weights_come_from_counts(rule):
     """Without anything replaced: disparities .1, .25, .4, pooled (50 + 75 + 80) / 1000."""
     algorithm = make("fairfed", {"rule": rule, "beta": 0.3})
-    algorithm.brief(survey([0.1, 0.25, 0.4], 0.205))
+    algorithm.broadcast(survey([0.1, 0.25, 0.4], 0.205))
     away = np.array([0.105, 0.045, 0.195])
     shares = SIZES / 1000
     if rule == "exp":
@@ -100,7 +100,7 @@ def test_the_additive_rule_is_carried_on_and_the_other_is_not(vector):
     for rule in ("exp", "additive"):
         algorithm = make("fairfed", {"rule": rule, "beta": 0.3})
         for _ in range(2):
-            algorithm.brief(vector)
+            algorithm.broadcast(vector)
         found[rule] = mixed(algorithm)
     np.testing.assert_allclose(found["exp"][0], 0.5006894363, atol=1e-9)
     np.testing.assert_allclose(found["additive"], [0.51, 0.34, 0.15], atol=1e-9)
@@ -111,7 +111,7 @@ def test_a_client_without_one_of_the_groups_is_measured_by_accuracy():
     values = {"yes": np.array([[200.0, 50.0], [0.0, 0.0]]), "members": members}
     values["right"] = np.array([300.0, 240.0])  # .6 and .8, all together .675
     algorithm = make("fairfed", {"rule": "additive", "beta": 0.2})
-    algorithm.brief(Survey((0, 1), values))
+    algorithm.broadcast(Survey((0, 1), values))
     own, pooled = 0.3, 250 / 800
     rates = np.array([200 / 550, 50 / 250])
     away = np.array([abs(own - np.abs(rates - pooled).max()), abs(0.8 - 0.675)])
@@ -121,7 +121,7 @@ def test_a_client_without_one_of_the_groups_is_measured_by_accuracy():
 
 def test_weights_are_never_negative():
     algorithm = make("fairfed", {"rule": "additive", "beta": 20.0})
-    algorithm.brief(survey([0.1, 0.25, 0.4], 0.205))
+    algorithm.broadcast(survey([0.1, 0.25, 0.4], 0.205))
     found = mixed(algorithm)
     assert found.min() == 0.0
     assert found.sum() == pytest.approx(1.0)
@@ -133,18 +133,18 @@ def test_without_any_weight_sizes_decide():
 
 def test_absent_clients_keep_their_weight_for_later():
     algorithm = make("fairfed", {"rule": "additive", "beta": 0.3})
-    algorithm.brief(survey([0.1, 0.25, 0.4], 0.205))
+    algorithm.broadcast(survey([0.1, 0.25, 0.4], 0.205))
     first = mixed(algorithm)
-    algorithm.brief(survey([0.1, 0.1], 0.1, present=(0, 1), sizes=SIZES[:2]))
+    algorithm.broadcast(survey([0.1, 0.1], 0.1, participants=(0, 1), sizes=SIZES[:2]))
     # equal deviations move nothing; weights are those of the two, renormalised
-    kept = mixed(algorithm, 2, SIZES[:2], present=(0, 1))
+    kept = mixed(algorithm, 2, SIZES[:2], participants=(0, 1))
     np.testing.assert_allclose(kept, first[:2] / first[:2].sum(), atol=1e-9)
     assert algorithm.state()["weights"][2] == (2, pytest.approx(first[2]))
 
 
 def test_its_state_is_plain_values():
     algorithm, other = (make("fairfed", {"rule": "additive"}) for _ in range(2))
-    algorithm.brief(survey([0.1, 0.25, 0.4], 0.205))
+    algorithm.broadcast(survey([0.1, 0.25, 0.4], 0.205))
     other.load(json.loads(json.dumps(algorithm.state())))
     np.testing.assert_array_equal(mixed(other), mixed(algorithm))
 
@@ -154,7 +154,9 @@ def test_clients_count_the_answers_of_the_model_that_they_received(problem):
     """Also where clients have unequal numbers of samples: padding is not counted."""
     learner, models, module, problem = fleet_of("fairfed", problem, sizes="4,2,1")
     algorithm = make("fairfed", {})
-    asked = learner.survey(models, np.arange(3), algorithm.surveys, 1, algorithm.answer(problem))
+    asked = learner.survey(
+        models, np.arange(3), algorithm.surveys, 1, algorithm.survey_client(problem)
+    )
     said, gradients = asked
     assert gradients is None
     ((column, groups),) = problem.groups.items()

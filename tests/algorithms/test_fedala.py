@@ -6,10 +6,10 @@ import torch
 from comity.algorithms import make
 from comity.algorithms.fedala import adapted
 from comity.core.fleet import Fleet
-from comity.federation.clients import Order, Site
-from comity.federation.engines.embedded import Embedded
-from comity.federation.loop import Loop
-from comity.federation.server import Federation
+from comity.federation.clients import Clients, RoundRequest
+from comity.federation.engines.embedded import EmbeddedEngine
+from comity.federation.loop import RoundLoop
+from comity.federation.server import Server
 from tests.tiny import (
     ANSWERS,
     Number,
@@ -119,21 +119,21 @@ def test_two_rounds_are_those_of_plain_pytorch():
 
 def test_the_global_model_arrives_beside_the_clients_own():
     configuration = tiny(problem="tiny-answers", algorithm="fedala", chunk=4, rounds=2)
-    with Embedded(configuration) as engine:
-        federation = Federation(configuration)
-        next(Loop(engine, federation).rounds())
+    with EmbeddedEngine(configuration) as engine:
+        federation = Server(configuration)
+        next(RoundLoop(engine, federation).rounds())
         own = engine.models(kept=False).clone()
         order, _ = federation.order()
         assert order.models is not None
         seen = {}
-        original = Site._train
+        original = Clients._train
 
         def watched(self, rows, order, allowance):
             seen["models"] = self._models.clone()
             return original(self, rows, order, allowance)
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(Site, "_train", watched)
+            patch.setattr(Clients, "_train", watched)
             engine.round(order)
     for name in order.models:
         here = name.replace("model.", "arrived.")
@@ -144,11 +144,11 @@ def test_the_global_model_arrives_beside_the_clients_own():
 def test_who_starts_from_a_given_model_goes_on_from_it():
     """As the candidates of a search do: what has arrived is that model, not the initial one."""
     configuration = tiny(problem="tiny-answers", algorithm="fedala", chunk=4, rounds=2)
-    with Embedded(configuration) as engine:
-        federation = Federation(configuration)
+    with EmbeddedEngine(configuration) as engine:
+        federation = Server(configuration)
         given = Fleet({name: t + 1.0 for name, t in federation.initial.tensors.items()})
-        engine.install(Order(0, federation.everyone, given))
-        engine.round(Order(1, federation.everyone, None))
+        engine.install(RoundRequest(0, federation.clients, given))
+        engine.round(RoundRequest(1, federation.clients, None))
         now = engine.models(kept=False)
         for name in given:
             assert (now[name] - given[name]).abs().max() < 0.5

@@ -7,9 +7,9 @@ import torch
 from comity.algorithms import make
 from comity.algorithms.fedamp import attention
 from comity.core.fleet import Fleet
-from comity.federation.engines.embedded import Embedded
-from comity.federation.loop import Loop
-from comity.federation.server import Federation
+from comity.federation.engines.embedded import EmbeddedEngine
+from comity.federation.loop import RoundLoop
+from comity.federation.server import Server
 from tests.tiny import (
     ANSWERS,
     Number,
@@ -118,9 +118,9 @@ def test_a_round_is_that_of_plain_pytorch():
 
 def test_cloud_models_land_as_anchors_and_clients_go_on_from_their_own():
     configuration = tiny(problem="tiny-answers", algorithm="fedamp", chunk=4, rounds=2)
-    with Embedded(configuration) as engine:
-        federation = Federation(configuration)
-        loop = Loop(engine, federation)
+    with EmbeddedEngine(configuration) as engine:
+        federation = Server(configuration)
+        loop = RoundLoop(engine, federation)
         next(loop.rounds())
         own = engine.models(kept=False).clone()
         order, _ = federation.order()

@@ -23,6 +23,6 @@ def test_everybody_gets_the_shared_row_also_who_was_absent():
     sent = fleet([[1.0], [3.0]])
     round = round_of(sent, sent)
     mixing = make("fedavg", {}).mix(
-        type(round)(**{**round.__dict__, "present": (0, 2), "everyone": (0, 1, 2)})
+        type(round)(**{**round.__dict__, "participants": (0, 2), "clients": (0, 1, 2)})
     )["*"]
     assert dict(mixing.route) == {0: 0, 1: 0, 2: 0}

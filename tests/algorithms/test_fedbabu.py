@@ -4,9 +4,9 @@ import numpy as np
 import torch
 
 from comity.algorithms import make
-from comity.federation.engines.embedded import Embedded
-from comity.federation.loop import Loop
-from comity.federation.server import Federation
+from comity.federation.engines.embedded import EmbeddedEngine
+from comity.federation.loop import RoundLoop
+from comity.federation.server import Server
 from tests.tiny import (
     ANSWERS,
     assert_holds,
@@ -47,7 +47,7 @@ def test_the_server_takes_the_mean_of_the_bodies():
 def test_fine_tuning_moves_body_and_head_together():
     algorithm = make("fedbabu", {})
     module = algorithm.build(product(1.375, 0.5), ANSWERS)
-    (phase,) = algorithm.phases_alone(ANSWERS)
+    (phase,) = algorithm.local_phases(ANSWERS)
     found = one_step(phase, module, held(module), squared, 0.5)
     torch.testing.assert_close(found["body.0.weight"], torch.tensor([[1.703125]]))
     torch.testing.assert_close(found["head.weight"], torch.tensor([[1.402344]]))
@@ -72,8 +72,8 @@ def test_all_have_one_head_until_they_tune_in_the_end():
     """In the end each has a body and a head of its own; nothing of it before."""
     configuration = tiny(problem="tiny-answers", algorithm="fedbabu", chunk=4)
     assert configuration.fine_tune == "extra:5", "unless somebody says otherwise"
-    with Embedded(configuration) as engine:
-        loop = Loop(engine, Federation(configuration))
+    with EmbeddedEngine(configuration) as engine:
+        loop = RoundLoop(engine, Server(configuration))
         first = engine.models(kept=False)["head.weight"].clone()
         for _ in loop.rounds():
             assert torch.equal(engine.models(kept=False)["head.weight"], first)

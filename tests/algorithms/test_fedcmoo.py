@@ -55,27 +55,27 @@ def test_the_gram_is_that_of_the_mean_jacobian():
 @pytest.mark.parametrize("steps", [1, 2, 3])
 def test_the_first_steps_of_find_weights(steps):
     algorithm = make("fedcmoo", {"beta": FEDCMOO["beta"], "iterations": steps})
-    found = algorithm.brief(SURVEY)["weights"]
+    found = algorithm.broadcast(SURVEY)["weights"]
     np.testing.assert_allclose(found, FEDCMOO["w_after_steps"][steps - 1], atol=1e-6)
 
 
 def test_weights_are_carried_over_rounds():
     algorithm = make("fedcmoo", {"beta": FEDCMOO["beta"], "iterations": 1})
     for wanted in FEDCMOO["w_after_steps"]:
-        np.testing.assert_allclose(algorithm.brief(SURVEY)["weights"], wanted, atol=1e-6)
+        np.testing.assert_allclose(algorithm.broadcast(SURVEY)["weights"], wanted, atol=1e-6)
         other = make("fedcmoo", {"beta": FEDCMOO["beta"], "iterations": 1})
         other.load(json.loads(json.dumps(algorithm.state())))
         algorithm = other
 
 
 def test_one_round_is_damped():
-    found = make("fedcmoo", {}).brief(SURVEY)["weights"]
+    found = make("fedcmoo", {}).broadcast(SURVEY)["weights"]
     np.testing.assert_allclose(found, FEDCMOO["w_after_1000_steps_beta_0p001"], atol=1e-6)
 
 
 @pytest.mark.parametrize("settings", [{"beta": 0.1, "iterations": 500}, {"exact": True}])
 def test_many_steps_converge_to_the_exact_weights(settings):
-    found = make("fedcmoo", settings).brief(SURVEY)["weights"]
+    found = make("fedcmoo", settings).broadcast(SURVEY)["weights"]
     np.testing.assert_allclose(found, FEDCMOO["w_converged"], atol=1e-6)
 
 
@@ -102,15 +102,19 @@ def test_clients_train_on_the_weighted_objectives():
 @pytest.mark.parametrize("exact", [False, True])
 def test_without_gradients_weights_stay(exact):
     algorithm = make("fedcmoo", {"exact": exact})
-    first = algorithm.brief(SURVEY)["weights"]
-    np.testing.assert_array_equal(algorithm.brief(survey_of(np.zeros((3, 2))))["weights"], first)
-    nothing = make("fedcmoo", {"exact": exact}).brief(survey_of(np.zeros((2, 3))))["weights"]
+    first = algorithm.broadcast(SURVEY)["weights"]
+    np.testing.assert_array_equal(
+        algorithm.broadcast(survey_of(np.zeros((3, 2))))["weights"], first
+    )
+    nothing = make("fedcmoo", {"exact": exact}).broadcast(survey_of(np.zeros((2, 3))))["weights"]
     np.testing.assert_allclose(nothing, np.full(3, 1 / 3))
 
 
 @pytest.mark.parametrize("exact", [False, True])
 def test_an_objective_without_gradient_leaves_honest_weights(exact):
-    found = make("fedcmoo", {"exact": exact}).brief(survey_of([[1.0, 0.0], [1.0, 0.0]]))["weights"]
+    found = make("fedcmoo", {"exact": exact}).broadcast(survey_of([[1.0, 0.0], [1.0, 0.0]]))[
+        "weights"
+    ]
     assert np.isfinite(found).all()
     assert found.sum() == pytest.approx(1.0)
     assert found[0] > 0
@@ -118,19 +122,19 @@ def test_an_objective_without_gradient_leaves_honest_weights(exact):
 
 def test_gradients_that_overflow_leave_the_weights_alone():
     algorithm = make("fedcmoo", {})
-    first = algorithm.brief(SURVEY)["weights"]
-    found = algorithm.brief(survey_of([[1e30, 0.0], [0.0, 1e30]]))["weights"]
+    first = algorithm.broadcast(SURVEY)["weights"]
+    found = algorithm.broadcast(survey_of([[1e30, 0.0], [0.0, 1e30]]))["weights"]
     np.testing.assert_array_equal(found, first)
 
 
 def test_a_survey_that_nobody_answered_leaves_the_weights_alone():
     algorithm, nobody = make("fedcmoo", {}), Survey((), {}, fleet(np.zeros((0, 3))))
     with pytest.raises(UserError, match="check the losses"):
-        algorithm.brief(nobody)
-    first = algorithm.brief(SURVEY)["weights"]
-    np.testing.assert_array_equal(algorithm.brief(nobody)["weights"], first)
+        algorithm.broadcast(nobody)
+    first = algorithm.broadcast(SURVEY)["weights"]
+    np.testing.assert_array_equal(algorithm.broadcast(nobody)["weights"], first)
 
 
 def test_a_single_objective_has_all_the_weight():
-    found = make("fedcmoo", {}).brief(survey_of([[3.0], [1.0]], [[2.0], [0.0]]))["weights"]
+    found = make("fedcmoo", {}).broadcast(survey_of([[3.0], [1.0]], [[2.0], [0.0]]))["weights"]
     np.testing.assert_array_equal(found, [1.0])

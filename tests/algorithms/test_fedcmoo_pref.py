@@ -47,7 +47,7 @@ def test_the_linear_programme(case):
     np.testing.assert_allclose(GRAM @ a, case["Ca"], atol=1e-6)
     alpha = epo(GRAM, np.array(LOSSES), r, epsilon=1e-2)
     np.testing.assert_allclose(alpha, case["alpha"], atol=1e-6)
-    found = make("fedcmoo-pref", {}).brief(survey([case["r"]]))["weights"]
+    found = make("fedcmoo-pref", {}).broadcast(survey([case["r"]]))["weights"]
     np.testing.assert_allclose(found, case["scales"], atol=1e-6)
 
 
@@ -70,15 +70,15 @@ def test_the_worst_objective_is_never_sacrificed():
 
 
 def test_preferences_and_losses_are_means_over_the_clients():
-    one = make("fedcmoo-pref", {}).brief(survey([[0.3, 0.7]], [[1.0, 0.5]]))["weights"]
+    one = make("fedcmoo-pref", {}).broadcast(survey([[0.3, 0.7]], [[1.0, 0.5]]))["weights"]
     two = survey([[0.1, 0.9], [0.5, 0.5]], [[1.6, 0.8], [0.4, 0.2]])
-    np.testing.assert_allclose(make("fedcmoo-pref", {}).brief(two)["weights"], one, atol=1e-6)
+    np.testing.assert_allclose(make("fedcmoo-pref", {}).broadcast(two)["weights"], one, atol=1e-6)
 
 
 @pytest.mark.parametrize("preference", [[1.0, 0.0], [0.0, 1.0]])
 @pytest.mark.parametrize("losses", [[0.0, 1.0], [0.0, 0.0], [1e9, 0.0]])
 def test_extreme_preferences_and_losses_have_finite_weights(preference, losses):
-    found = make("fedcmoo-pref", {}).brief(survey([preference], [losses]))["weights"]
+    found = make("fedcmoo-pref", {}).broadcast(survey([preference], [losses]))["weights"]
     assert (found >= 0.1 - 1e-9).all(), "kappa / M is the least share"
     assert found.sum() == pytest.approx(1.0)
 
@@ -86,18 +86,18 @@ def test_extreme_preferences_and_losses_have_finite_weights(preference, losses):
 def test_where_there_is_no_answer_the_previous_one_holds():
     algorithm = make("fedcmoo-pref", {})
     still = survey([[0.5, 0.5]], gram=np.zeros((2, 2)))
-    np.testing.assert_allclose(algorithm.brief(still)["weights"], [0.5, 0.5])
-    first = algorithm.brief(survey([[1.0, 1.0]]))["weights"]
-    np.testing.assert_array_equal(algorithm.brief(still)["weights"], first)
+    np.testing.assert_allclose(algorithm.broadcast(still)["weights"], [0.5, 0.5])
+    first = algorithm.broadcast(survey([[1.0, 1.0]]))["weights"]
+    np.testing.assert_array_equal(algorithm.broadcast(still)["weights"], first)
     diverged = survey([[0.5, 0.5]], [[np.nan, 1.0]])
-    np.testing.assert_array_equal(algorithm.brief(diverged)["weights"], first)
+    np.testing.assert_array_equal(algorithm.broadcast(diverged)["weights"], first)
     heir = make("fedcmoo-pref", {})
     heir.load(algorithm.state())
-    np.testing.assert_array_equal(heir.brief(still)["weights"], first)
+    np.testing.assert_array_equal(heir.broadcast(still)["weights"], first)
 
 
 def test_an_objective_without_gradient_leaves_honest_weights():
     for preference in ([0.5, 0.5], [0.9, 0.1], [0.1, 0.9]):
-        found = make("fedcmoo-pref", {}).brief(survey([preference], gram=np.diag([1.0, 0.0])))
+        found = make("fedcmoo-pref", {}).broadcast(survey([preference], gram=np.diag([1.0, 0.0])))
         assert np.isfinite(found["weights"]).all()
         assert found["weights"].sum() == pytest.approx(1.0)

@@ -9,9 +9,9 @@ from comity.algorithms import make
 from comity.algorithms.fedcp import Gated, context
 from comity.algorithms.parts import mmd
 from comity.core.rng import stream
-from comity.federation.engines.embedded import Embedded
-from comity.federation.loop import Loop
-from comity.federation.server import Federation
+from comity.federation.engines.embedded import EmbeddedEngine
+from comity.federation.loop import RoundLoop
+from comity.federation.server import Server
 from tests.tiny import (
     ANSWERS,
     assert_holds,
@@ -159,9 +159,9 @@ def test_private_heads_stay_and_wait_for_their_client():
 
 def test_the_mean_of_what_was_uploaded_lands_as_the_common_head():
     configuration = tiny(problem="tiny-answers", algorithm="fedcp", chunk=4, rounds=2)
-    with Embedded(configuration) as engine:
-        federation = Federation(configuration)
-        next(Loop(engine, federation).rounds())
+    with EmbeddedEngine(configuration) as engine:
+        federation = Server(configuration)
+        next(RoundLoop(engine, federation).rounds())
         own = engine.models(kept=False).clone()
         sizes = [len(share.train) for share in configuration.get_problem().shares()]
         order, _ = federation.order()

@@ -25,13 +25,13 @@ def survey(cells=CELLS, losses=LOSSES, clients=1) -> Survey:
     return Survey(tuple(range(clients)), {k: v / clients for k, v in values.items()})
 
 
-def balance(brief) -> np.ndarray:
+def balance(broadcast) -> np.ndarray:
     """λ, from what clients are told: n λ(y, z) / m_z."""
-    return brief["weights"] * MEMBERS / TOTAL
+    return broadcast["weights"] * MEMBERS / TOTAL
 
 
 def test_the_first_weights_are_the_shares_of_the_groups():
-    found = balance(make("fedfb", {}).brief(survey()))
+    found = balance(make("fedfb", {}).broadcast(survey()))
     np.testing.assert_allclose(found, [[0.6, 0.4], [0.6, 0.4]])
 
 
@@ -39,8 +39,8 @@ def test_the_first_weights_are_the_shares_of_the_groups():
 def test_the_first_move_of_the_specification(clients):
     """F_1 = -.6083333333, f_1 = -.1916666667, whatever the number of clients; α = .3."""
     algorithm = make("fedfb", {"alpha": 0.3})
-    algorithm.brief(survey(clients=clients))
-    found = balance(algorithm.brief(survey(clients=clients)))
+    algorithm.broadcast(survey(clients=clients))
+    found = balance(algorithm.broadcast(survey(clients=clients)))
     np.testing.assert_allclose(found, [[0.6575, 0.3425], [0.5425, 0.4575]], atol=1e-9)
     f = (found[0, 1] - 0.4) / 0.3
     assert f == pytest.approx(-0.1916666667, abs=1e-9)
@@ -49,29 +49,31 @@ def test_the_first_move_of_the_specification(clients):
 
 def test_moves_become_shorter():
     algorithm = make("fedfb", {"alpha": 0.3})
-    found = [balance(algorithm.brief(survey()))[0, 1] for _ in range(4)]
+    found = [balance(algorithm.broadcast(survey()))[0, 1] for _ in range(4)]
     wanted = -0.3 * 0.1916666667 / np.sqrt([1, 2, 3])
     np.testing.assert_allclose(np.diff(found), wanted, atol=1e-9)
 
 
 def test_weights_stay_within_twice_the_share_of_their_group():
     algorithm = make("fedfb", {"alpha": 50.0})
-    algorithm.brief(survey())
-    found = balance(algorithm.brief(survey()))
+    algorithm.broadcast(survey())
+    found = balance(algorithm.broadcast(survey()))
     np.testing.assert_allclose(found, [[1.2, 0.0], [0.0, 0.8]], atol=1e-12)
     other = make("fedfb", {"alpha": 50.0})
     reverse = survey(losses=LOSSES[::-1])
-    other.brief(reverse)
-    np.testing.assert_allclose(balance(other.brief(reverse)), [[0.0, 0.8], [1.2, 0.0]], atol=1e-12)
+    other.broadcast(reverse)
+    np.testing.assert_allclose(
+        balance(other.broadcast(reverse)), [[0.0, 0.8], [1.2, 0.0]], atol=1e-12
+    )
 
 
 def test_three_groups_move_by_their_own_distance():
     cells = np.array([[10.0, 30.0, 20.0], [10.0, 10.0, 20.0]])
     losses = np.array([[8.0, 8.0, 4.0], [2.0, 4.0, 6.0]])  # (l_0 - l_1) / m = .3, .1, -.05
     algorithm = make("fedfb", {"alpha": 0.1})
-    start = algorithm.brief(survey(cells, losses))["weights"] * cells.sum(0) / 100
+    start = algorithm.broadcast(survey(cells, losses))["weights"] * cells.sum(0) / 100
     np.testing.assert_allclose(start, [[0.2, 0.4, 0.4]] * 2)
-    found = algorithm.brief(survey(cells, losses))["weights"] * cells.sum(0) / 100
+    found = algorithm.broadcast(survey(cells, losses))["weights"] * cells.sum(0) / 100
     f = np.array([0.1 - 0.3 + 0.5 - 0.75, -0.05 - 0.3 + 0.5 - 0.5])
     first = np.array([0.2 - 0.1 * f.sum(), *(np.array([0.4, 0.4]) + 0.1 * f)])
     np.testing.assert_allclose(found, [first, [0.4, 0.8, 0.8] - first], atol=1e-12)
@@ -83,7 +85,7 @@ def test_clients_count_by_the_sum_of_their_sample_weights():
     own = np.array([[[300.0, 40.0], [50.0, 200.0]], [[100.0, 60.0], [150.0, 100.0]]])
     values = {"cells": own, "cell_losses": np.stack([LOSSES] * 2) / 2}
     for _ in range(2):
-        algorithm.brief(Survey((0, 1), values))
+        algorithm.broadcast(Survey((0, 1), values))
     each = np.array([[0.6575, 0.3425], [0.5425, 0.4575]]) / MEMBERS
     wanted = (own * each).sum(axis=(1, 2))
     sent = fleet([[1.0], [2.0]])
@@ -95,9 +97,9 @@ def test_clients_count_by_the_sum_of_their_sample_weights():
 def test_its_state_is_plain_values():
     algorithm, other = make("fedfb", {}), make("fedfb", {})
     for _ in range(3):
-        algorithm.brief(survey())
+        algorithm.broadcast(survey())
     other.load(json.loads(json.dumps(algorithm.state())))
-    wanted, found = algorithm.brief(survey()), other.brief(survey())
+    wanted, found = algorithm.broadcast(survey()), other.broadcast(survey())
     np.testing.assert_array_equal(wanted["weights"], found["weights"])
 
 
@@ -106,7 +108,9 @@ def test_clients_sum_losses_by_label_and_group(problem):
     """Also where clients have unequal numbers of samples: padding is not counted."""
     learner, models, module, problem = fleet_of("fedfb", problem, sizes="4,2,1")
     algorithm = make("fedfb", {})
-    said, _ = learner.survey(models, np.arange(3), algorithm.surveys, 1, algorithm.answer(problem))
+    said, _ = learner.survey(
+        models, np.arange(3), algorithm.surveys, 1, algorithm.survey_client(problem)
+    )
     assert set(said) == {"cells", "cell_losses"}
     ((column, groups),) = problem.groups.items()
     for client, share in enumerate(problem.shares()):
@@ -127,8 +131,8 @@ def test_clients_train_like_plain_pytorch():
     phases = make("fedfb", {}).phases(problem)
     start = models.clone()
     told = np.array([[0.5, 2.0], [1.5, 0.8]])
-    brief = {"weights": np.stack([told] * 3)}
-    learner.train(models, np.arange(3), Task(1, phases, start, np.full(3, 4), brief))
+    broadcast = {"weights": np.stack([told] * 3)}
+    learner.train(models, np.arange(3), Task(1, phases, start, np.full(3, 4), broadcast))
     for client in range(3):
         model = start.module(client, problem.model())
         optimiser = torch.optim.SGD(model.parameters(), learner.settings.learning_rate)
@@ -144,4 +148,4 @@ def test_clients_train_like_plain_pytorch():
 
 
 def test_without_a_server_clients_train_on_their_own_objective():
-    assert make("fedfb", {}).phases_alone(PEOPLE.dealt(3, 1, "iid", "equal")) == [Phase()]
+    assert make("fedfb", {}).local_phases(PEOPLE.partitioned(3, 1, "iid", "equal")) == [Phase()]

@@ -8,10 +8,10 @@ from comity.algorithms import Round, make
 from comity.algorithms.fedfomo import weighed
 from comity.core.fleet import Fleet
 from comity.core.mixing import Pick
-from comity.federation.clients import Site
-from comity.federation.engines.embedded import Embedded
-from comity.federation.loop import Loop
-from comity.federation.server import Federation
+from comity.federation.clients import Clients
+from comity.federation.engines.embedded import EmbeddedEngine
+from comity.federation.loop import RoundLoop
+from comity.federation.server import Server
 from comity.problems.data import batch_of
 from tests.tiny import (
     ANSWERS,
@@ -68,7 +68,7 @@ def test_ones_own_model_is_no_gain():
 def test_where_few_are_there_nobody_counts_twice():
     """Of three givers for five offers, a client's own model fills up: to itself it is no gain."""
     algorithm = make("fedfomo", {"offers": 5})
-    pick = algorithm.mix(round_of_gains(np.zeros((3, 5)), present=(0, 1, 2), everyone=range(6)))
+    pick = algorithm.mix(round_of_gains(np.zeros((3, 5)), participants=(0, 1, 2), clients=range(6)))
     for client in range(3):
         wanted = [3 if giver == client else 1 for giver in range(3)]
         assert np.bincount(pick["*"].givers[client]).tolist() == wanted
@@ -198,21 +198,21 @@ def test_whole_models_land_as_offers():
     configuration = tiny(
         problem="tiny-answers", algorithm="fedfomo", chunk=4, rounds=2, fedfomo={"offers": 2}
     )
-    with Embedded(configuration) as engine:
-        federation = Federation(configuration)
-        next(Loop(engine, federation).rounds())
+    with EmbeddedEngine(configuration) as engine:
+        federation = Server(configuration)
+        next(RoundLoop(engine, federation).rounds())
         own = engine.models(kept=False).clone()
         givers = dict(federation.algorithm.state()["offered"])
         order, _ = federation.order()
         seen = {}
-        original = Site._train
+        original = Clients._train
 
         def watched(self, rows, order, allowance):
             seen["models"] = self._models.clone()
             return original(self, rows, order, allowance)
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(Site, "_train", watched)
+            patch.setattr(Clients, "_train", watched)
             engine.round(order)
     for client in range(4):
         for place, giver in enumerate(givers[client]):
@@ -225,15 +225,15 @@ def test_every_offered_model_is_counted_as_sent():
     configuration = tiny(
         problem="tiny-answers", algorithm="fedfomo", chunk=4, rounds=2, fedfomo={"offers": 3}
     )
-    with Embedded(configuration) as engine:
-        first, second = (record for (record,) in Loop(engine, Federation(configuration)).rounds())
+    with EmbeddedEngine(configuration) as engine:
+        first, second = (record for (record,) in RoundLoop(engine, Server(configuration)).rounds())
     size = 4 * sum(p.numel() for p in ANSWERS.model().parameters())
     assert first.bytes_down == 0
     assert second.bytes_down == 4 * 3 * size
 
 
 def test_models_travel_and_gains_are_told():
-    assert_sends("fedfomo", {"model"}, tells={"gains"})
+    assert_sends("fedfomo", {"model"}, statistics={"gains"})
 
 
 def test_models_are_never_overwritten():
@@ -241,7 +241,7 @@ def test_models_are_never_overwritten():
 
 
 def test_nobody_is_offered_more_models_than_there_are_clients():
-    problem = ANSWERS.dealt(3, 1, "iid", "equal")
+    problem = ANSWERS.partitioned(3, 1, "iid", "equal")
     module = make("fedfomo", {"offers": 5}).build(problem.model(), problem)
     assert len(module.gains) == 3
     assert module.get_parameter("offers.0.weight").shape == (3, 4, 4)

@@ -12,9 +12,9 @@ from comity.algorithms import Round, Survey, make
 from comity.algorithms.fedpac import Aligned, by_class, combination
 from comity.core.fleet import Fleet
 from comity.core.phases import View
-from comity.federation.engines.embedded import Embedded
-from comity.federation.loop import Loop
-from comity.federation.server import Federation
+from comity.federation.engines.embedded import EmbeddedEngine
+from comity.federation.loop import RoundLoop
+from comity.federation.server import Server
 from comity.problems.data import batch_of
 from tests.tiny import (
     ANSWERS,
@@ -52,7 +52,7 @@ def test_moments_and_variance_by_hand(padding):
     }
     view = View({}, forward=lambda tensors, *inputs: functional_call(module, tensors, inputs))
     tensors = {name: t.detach() for name, t in module.named_parameters()}
-    found = make("fedpac", {}).answer(ANSWERS)(tensors, everything, view)
+    found = make("fedpac", {}).survey_client(ANSWERS)(tensors, everything, view)
     wanted = torch.tensor([[1.333333], [0.666667]])
     torch.testing.assert_close(found["moments"], wanted, rtol=0, atol=1e-5)
     torch.testing.assert_close(found["variance"], torch.tensor(0.814815), rtol=0, atol=1e-5)
@@ -116,7 +116,7 @@ def round_with(clients: tuple[int, ...], everyone: tuple[int, ...]) -> Round:
 
 def test_everybody_gets_a_head_of_its_own_and_one_body():
     algorithm = make("fedpac", {})
-    algorithm.brief(survey_of((0, 1, 2)))
+    algorithm.broadcast(survey_of((0, 1, 2)))
     mixings = algorithm.mix(round_with((0, 1, 2), (0, 1, 2, 3)))
     heads, body = mixings["head.*"], mixings["*"]
     np.testing.assert_allclose(body.weights, [[0.125, 0.25, 0.625]])
@@ -128,7 +128,7 @@ def test_everybody_gets_a_head_of_its_own_and_one_body():
 def test_heads_are_given_by_name_and_not_by_place():
     """Who is present, and in which order names come, must not give anybody another's head."""
     algorithm = make("fedpac", {})
-    algorithm.brief(survey_of((0, 2)))
+    algorithm.broadcast(survey_of((0, 2)))
     mixings = algorithm.mix(round_with((0, 2), (0, 1, 2)))
     heads = mixings["head.*"]
     pair = [0, 2]
@@ -141,16 +141,18 @@ def test_heads_are_given_by_name_and_not_by_place():
 def test_centroids_are_weighed_by_samples_and_told_in_the_next_round():
     """(3 (1, 2) + 1 (5, 6) + 2 (3, 4)) / 6; nobody has the second class, so it is not known."""
     algorithm = make("fedpac", {})
-    first = algorithm.brief(survey_of((0, 1, 2)))
+    first = algorithm.broadcast(survey_of((0, 1, 2)))
     assert not first["known"].any()
     assert first["centroids"].shape == (2, 2)
     algorithm.mix(round_with((0, 1, 2), (0, 1, 2)))
-    second = algorithm.brief(survey_of((0, 1, 2)))
+    second = algorithm.broadcast(survey_of((0, 1, 2)))
     np.testing.assert_allclose(second["centroids"], [[14 / 6, 20 / 6], [0, 0]])
     np.testing.assert_array_equal(second["known"], [1.0, 0.0])
     restored = make("fedpac", {})
     restored.load(algorithm.state())
-    np.testing.assert_array_equal(restored.brief(survey_of((0,)))["centroids"], second["centroids"])
+    np.testing.assert_array_equal(
+        restored.broadcast(survey_of((0,)))["centroids"], second["centroids"]
+    )
 
 
 # -- clients -------------------------------------------------------------------------------
@@ -214,14 +216,14 @@ def test_a_head_without_a_bias_will_do():
 def test_body_and_head_travel_and_centroids_are_told():
     configuration = tiny(problem="tiny-answers", algorithm="fedpac", chunk=4, rounds=1)
     assert "centroids" in configuration.get_module().state_dict()
-    assert_sends("fedpac", {"body", "head"}, tells={"centroids", "counts"})
+    assert_sends("fedpac", {"body", "head"}, statistics={"centroids", "counts"})
 
 
 def test_clients_receive_one_body_and_heads_of_their_own():
     configuration = tiny(problem="tiny-answers", algorithm="fedpac", chunk=4, rounds=2)
-    with Embedded(configuration) as engine:
-        federation = Federation(configuration)
-        next(Loop(engine, federation).rounds())
+    with EmbeddedEngine(configuration) as engine:
+        federation = Server(configuration)
+        next(RoundLoop(engine, federation).rounds())
         order, _ = federation.order()
         assert order.models is not None
         assert torch.equal(order.models["body.0.weight"][0], order.models["body.0.weight"][1])

@@ -10,9 +10,9 @@ from comity.algorithms import Algorithm, find, make
 from comity.algorithms.lft_ensemble import Ensemble
 from comity.core.fleet import Fleet
 from comity.core.rng import torch_seeded
-from comity.federation.engines.embedded import Embedded
-from comity.federation.loop import Loop
-from comity.federation.server import Federation
+from comity.federation.engines.embedded import EmbeddedEngine
+from comity.federation.loop import RoundLoop
+from comity.federation.server import Server
 from comity.learners import Supervised
 from comity.problems.data import batch_of
 from comity.runs.directory import Run
@@ -113,16 +113,16 @@ def test_after_a_run_all_clients_predict_the_same(problem, keep, monkeypatch, tm
         problem=problem.name, algorithm="lft-ensemble", rounds=2, keep=keep, sizes="4,3,2,1"
     )
     run = execute(Run.create(tmp_path / "run", configuration))
-    dealt = configuration.get_problem()
-    inputs = dealt.columns()["inputs"][:20]
+    partitioned = configuration.get_problem()
+    inputs = partitioned.columns()["inputs"][:20]
     answers = [run.model(client)(inputs).detach() for client in range(4)]
     for other in answers[1:]:
         torch.testing.assert_close(answers[0], other)
     members = run._module(0).members.state_dict()
-    sizes = torch.tensor([len(share.train) for share in dealt.shares()])
+    sizes = torch.tensor([len(share.train) for share in partitioned.shares()])
     votes = []
     for client in range(4):
-        plain = dealt.model()
+        plain = partitioned.model()
         plain.load_state_dict({name: tensor[client] for name, tensor in members.items()})
         votes.append(probabilities(plain(inputs)))
     wanted = torch.einsum("m,m...->...", sizes / sizes.sum(), torch.stack(votes))
@@ -133,8 +133,8 @@ def test_after_a_run_all_clients_predict_the_same(problem, keep, monkeypatch, tm
         for name, tensor in members.items():
             torch.testing.assert_close(own[name], tensor[2])
     # and it is what they were judged by
-    test = batch_of(dealt.columns(), dealt.shares()[1].test)
-    scores = dealt.scores(run.model(1)(test["inputs"]), test).detach()
+    test = batch_of(partitioned.columns(), partitioned.shares()[1].test)
+    scores = partitioned.scores(run.model(1)(test["inputs"]), test).detach()
     np.testing.assert_allclose(scores, run.vectors[1], atol=1e-5)
 
 
@@ -143,8 +143,8 @@ def test_clients_train_alone_and_models_travel_once():
     assert not algorithm.communicates
     assert algorithm.sends == ("model.*",)
     configuration = tiny(problem="tiny-people", algorithm="lft-ensemble", rounds=2, chunk=4)
-    with Embedded(configuration) as engine:
-        loop = Loop(engine, Federation(configuration))
+    with EmbeddedEngine(configuration) as engine:
+        loop = RoundLoop(engine, Server(configuration))
         records = [record for (record,) in loop.rounds()]
         assert all(record.mixing is None for record in records)
         assert all(record.bytes_up == record.bytes_down == 0 for record in records)
@@ -171,17 +171,17 @@ def test_a_client_that_ends_broken_has_no_vote(broken, problem, monkeypatch):
     configuration = tiny(
         problem=problem.name, algorithm="lft-ensemble", rounds=2, chunk=4, keep="last"
     )
-    with Embedded(configuration) as engine:
-        loop = Loop(engine, Federation(configuration))
+    with EmbeddedEngine(configuration) as engine:
+        loop = RoundLoop(engine, Server(configuration))
         list(loop.rounds())
         loop.finish()
         models = engine.models(kept=False)
-    dealt = configuration.get_problem()
-    sizes = torch.tensor([len(share.train) for share in dealt.shares()]).float()
+    partitioned = configuration.get_problem()
+    sizes = torch.tensor([len(share.train) for share in partitioned.shares()]).float()
     sizes[1] = 0.0
-    inputs, votes = dealt.columns()["inputs"][:20], 0.0
+    inputs, votes = partitioned.columns()["inputs"][:20], 0.0
     for client in (0, 2, 3):
-        plain = dealt.model()
+        plain = partitioned.model()
         own = {name: models[f"model.{name}"][client] for name in plain.state_dict()}
         plain.load_state_dict(own)
         votes = votes + sizes[client] / sizes.sum() * probabilities(plain(inputs))

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from comity.algorithms import Round, find, make
-from comity.federation.engines.embedded import Embedded
-from comity.federation.loop import Loop
-from comity.federation.server import Federation
+from comity.federation.engines.embedded import EmbeddedEngine
+from comity.federation.loop import RoundLoop
+from comity.federation.server import Server
 from comity.problems.data import batch_of
 from tests.tiny import tiny
 from tests.vectors import fleet
@@ -47,8 +47,8 @@ def test_defaults_are_the_papers(problem, alpha):
 def test_what_clients_tell_is_what_they_gave_to_their_samples():
     configuration = tiny(problem="tiny-people", algorithm="lft-fedavg", rounds=1, chunk=4)
     problem = configuration.get_problem()
-    with Embedded(configuration) as engine:
-        ((record,),) = Loop(engine, Federation(configuration)).rounds()
+    with EmbeddedEngine(configuration) as engine:
+        ((record,),) = RoundLoop(engine, Server(configuration)).rounds()
         models = engine.models(kept=False)
     totals = []
     for client, share in enumerate(problem.shares()):

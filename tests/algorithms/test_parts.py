@@ -11,13 +11,13 @@ from torch import nn
 
 import comity.report
 from comity.algorithms import make
-from comity.algorithms.parts import Split, frozen, mmd, named, split, under
+from comity.algorithms.parts import Split, add_prefix, frozen, mmd, split, strip_prefix
 from comity.configuration import configure
 from comity.datasets.partition import Share
 from comity.errors import UserError
-from comity.federation.engines.embedded import Embedded
-from comity.federation.loop import Loop
-from comity.federation.server import Federation
+from comity.federation.engines.embedded import EmbeddedEngine
+from comity.federation.loop import RoundLoop
+from comity.federation.server import Server
 from comity.problems import register
 from comity.runs.directory import Run
 from comity.runs.execute import execute
@@ -99,7 +99,7 @@ def test_a_network_without_a_head_of_its_own_is_refused(algorithm, network):
 
 @pytest.mark.parametrize("algorithm", ["apfl", "ditto", "fedala", "fedamp", "fedfomo"])
 def test_others_take_any_network(algorithm):
-    problem = replace(ANSWERS, network=lambda samples: Nameless()).dealt(3, 1, "iid", "equal")
+    problem = replace(ANSWERS, network=lambda samples: Nameless()).partitioned(3, 1, "iid", "equal")
     module = make(algorithm, {}).build(problem.model(), problem).eval()
     assert module(torch.randn(5, 4)).shape == (5, 2)
 
@@ -113,7 +113,7 @@ def test_a_network_with_named_parts_serves_everybody_who_needs_a_head(algorithm)
 
 @pytest.mark.parametrize("algorithm", HEADED)
 def test_a_network_that_does_more_than_its_parts_is_refused(algorithm):
-    problem = replace(ANSWERS, network=lambda samples: Longer()).dealt(3, 1, "iid", "equal")
+    problem = replace(ANSWERS, network=lambda samples: Longer()).partitioned(3, 1, "iid", "equal")
     with pytest.raises(UserError, match=r"its network is not head\(body\(inputs\)\)\. Put every"):
         make(algorithm, {}).build(problem.model(), problem)
 
@@ -124,7 +124,7 @@ def test_statistics_of_batches_are_no_obstacle(algorithm):
     problem = register(replace(ANSWERS, name="tiny-statistics", network=_with_statistics))
     settings = {"problem": problem.name, "algorithm": algorithm, "clients": 3, "rounds": 2}
     configuration = configure(settings)
-    loop = Loop(Embedded(configuration), Federation(configuration))
+    loop = RoundLoop(EmbeddedEngine(configuration), Server(configuration))
     list(loop.rounds())
     loop.finish()
     models = loop.engine.models(kept=False)
@@ -157,8 +157,8 @@ def test_a_frozen_copy_is_equal_apart_and_never_trained():
 def test_names_under_a_prefix_and_back():
     a, b = torch.zeros(1), torch.ones(1)
     held = {"body.a": a, "head.body.a": b}
-    assert under(held, "body.") == {"a": a}
-    assert named({"a": a}, "history.") == {"history.a": a}
+    assert strip_prefix(held, "body.") == {"a": a}
+    assert add_prefix({"a": a}, "history.") == {"history.a": a}
 
 
 # -- maximum mean discrepancy --------------------------------------------------------------
@@ -192,7 +192,7 @@ def _odd(samples, deal) -> list[Share]:
     ]
 
 
-ODD = register(replace(ANSWERS, name="tiny-odd", dealer=_odd))
+ODD = register(replace(ANSWERS, name="tiny-odd", partitioner=_odd))
 
 
 WRAPPERS = ["none", "confree"]

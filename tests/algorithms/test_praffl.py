@@ -155,7 +155,7 @@ def test_only_the_communicated_network_travels():
     sent = {n for n in names if any(fnmatchcase(n, p) for p in PraFFL.sends)}
     assert sent == {f"body.{layer}.{part}" for layer in "02" for part in ("weight", "bias")}
     assert {name.split(".")[0] for name in set(names) - sent} == {"hyper"}
-    assert PraFFL.tells == PraFFL.surveys == ()
+    assert PraFFL.statistics == PraFFL.surveys == ()
 
 
 @pytest.mark.parametrize(
@@ -309,11 +309,11 @@ def test_each_client_draws_preferences_of_its_own_every_round():
 
 def test_preferences_at_which_clients_are_judged():
     algorithm = make("praffl", {})
-    two = algorithm.spanned(2, "test")
+    two = algorithm.evaluation_preferences(2, "test")
     np.testing.assert_allclose(two[[0, 333, -1]], [[0, 1], [333 / 999, 666 / 999], [1, 0]])
     assert two.shape == (1000, 2)
-    np.testing.assert_allclose(algorithm.spanned(2, "validation")[50], [0.5, 0.5])
-    three = make("praffl", {"tested": 40}).spanned(3, "test")
+    np.testing.assert_allclose(algorithm.evaluation_preferences(2, "validation")[50], [0.5, 0.5])
+    three = make("praffl", {"tested": 40}).evaluation_preferences(3, "test")
     assert three.shape == (40, 3)
     np.testing.assert_array_equal(three[:3], np.eye(3))
     np.testing.assert_allclose(three.sum(axis=1), 1.0)
@@ -326,11 +326,11 @@ def test_a_run_gives_models_for_any_preference(problem, monkeypatch, tmp_path):
         problem=problem.name, algorithm="praffl", clients=2, rounds=2, praffl={"tested": 12}
     )
     run = execute(Run.create(tmp_path / "run", configuration))
-    spans, dealt = run.spans, configuration.get_problem()
+    spans, partitioned = run.spans, configuration.get_problem()
     assert spans is not None
     assert spans.vectors.shape == (2, 12, len(problem.objectives))
     for client in range(2):
-        batch = batch_of(dealt.columns(), dealt.shares()[client].test)
+        batch = batch_of(partitioned.columns(), partitioned.shares()[client].test)
         for place in (0, 7):
             preference = spans.preferences[place]
             plain = run.model_for(client, preference.tolist())
@@ -358,14 +358,17 @@ def test_who_cares_for_accuracy_gets_more_of_it(monkeypatch, tmp_path):
         praffl={"tested": 11, "sampled": 16, "hyper_width": 16},
         supervised={"local_steps": 60, "learning_rate": 0.02},
     )
-    run, dealt = execute(Run.create(tmp_path / "run", configuration)), configuration.get_problem()
+    run, partitioned = (
+        execute(Run.create(tmp_path / "run", configuration)),
+        configuration.get_problem(),
+    )
     means = []
     for importance in ([0.9, 0.1], [0.1, 0.9]):
         each = []
         for client in range(2):
-            batch = batch_of(dealt.columns(), dealt.shares()[client].train)
+            batch = batch_of(partitioned.columns(), partitioned.shares()[client].train)
             answers = run.model_for(client, importance)(batch["inputs"])
-            each.append(dealt.losses(answers, batch).detach().numpy())
+            each.append(partitioned.losses(answers, batch).detach().numpy())
         means.append(np.mean(each, axis=0))
     accurate, fair = means
     assert accurate[0] < 0.9 * fair[0]

@@ -296,8 +296,8 @@ def test_omniglot_is_read_from_folders_and_archives(data, packed):
     put_drawings(data, packed, drawings())
     album = pictures.omniglot()
     assert (album.pixels.shape, album.pixels.dtype) == ((15, 1, 20, 20), np.uint8)
-    assert album.site_names == ("drawer 01", "drawer 02", "drawer 03")
-    assert album.sites.tolist() == [0, 1, 2] * 5
+    assert album.silo_names == ("drawer 01", "drawer 02", "drawer 03")
+    assert album.silos.tolist() == [0, 1, 2] * 5
     assert album.labels.tolist() == [0] * 6 + [1] * 6 + [2] * 3  # Greek, Latin, Tengwar
     numbers = [3, 4, 1, 2, 5]
     for row, pixels in enumerate(album.pixels[:, 0]):

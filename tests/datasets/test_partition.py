@@ -30,7 +30,7 @@ SPECIFICATIONS = [
     {"sizes": "dirichlet:1"},
     {"sizes": "4,3,2,1"},
     {"partition": "dirichlet:0.05", "sizes": "dirichlet:0.2"},
-    {"partition": "natural", "sites": np.arange(300) % 4, "site_names": "abcd"},
+    {"partition": "natural", "silos": np.arange(300) % 4, "silo_names": "abcd"},
 ]
 
 
@@ -120,23 +120,23 @@ def test_dealing_keeps_totals_and_makes_up_for_rounding():
 def test_dealt_totals_are_right(totals, receivers):
     weights = np.arange(1.0, receivers + 1) / np.arange(1.0, receivers + 1).sum()
     wanted = np.array(totals)[:, None] * weights
-    dealt = deal(wanted, np.zeros(len(totals), dtype=int))
-    assert dealt.sum(axis=1).tolist() == totals
-    assert (np.abs(dealt - wanted) < 1 + 1e-9).all()
-    assert (np.abs(dealt.sum(axis=0) - wanted.sum(axis=0)) < 1 + 1e-9).all()
+    partitioned = deal(wanted, np.zeros(len(totals), dtype=int))
+    assert partitioned.sum(axis=1).tolist() == totals
+    assert (np.abs(partitioned - wanted) < 1 + 1e-9).all()
+    assert (np.abs(partitioned.sum(axis=0) - wanted.sum(axis=0)) < 1 + 1e-9).all()
 
 
 def test_sites_are_clients():
-    sites = np.repeat([0, 1], [100, 200])
+    silos = np.repeat([0, 1], [100, 200])
     first, second = shares(
-        CELLS, 2, 1, partition="natural", sites=sites, site_names=("north", "south")
+        CELLS, 2, 1, partition="natural", silos=silos, silo_names=("north", "south")
     )
     assert sorted(held(first)) == list(range(100))
     assert sorted(held(second)) == list(range(100, 300))
     assert [len(rows) for rows in parts(first)] == [70, 10, 20]
 
 
-SITES = {"partition": "natural", "sites": np.repeat([0, 1], [150, 150]), "site_names": ("n", "s")}
+SITES = {"partition": "natural", "silos": np.repeat([0, 1], [150, 150]), "silo_names": ("n", "s")}
 
 
 @pytest.mark.parametrize(
@@ -179,11 +179,13 @@ def test_what_cannot_be_dealt_is_refused(clients, specification, message):
 def test_at_sites_other_cells_may_serve_as_well():
     """Nobody of cell 0 lives at the second site, but people of cell 1 belong to the same group."""
     cells = np.array([0] * 9 + [2] * 9 + [1] * 6 + [2] * 9)
-    sites = np.array([0] * 18 + [1] * 15)
-    named = {"sites": sites, "site_names": ("n", "s"), "cell_names": {0: "women"}}
+    silos = np.array([0] * 18 + [1] * 15)
+    named = {"silos": silos, "silo_names": ("n", "s"), "cell_names": {0: "women"}}
     for seed in range(5):
-        dealt = shares(cells, 2, seed, partition="natural", needed={0: (0, 1), 2: (2,)}, **named)
-        for share in dealt:
+        partitioned = shares(
+            cells, 2, seed, partition="natural", needed={0: (0, 1), 2: (2,)}, **named
+        )
+        for share in partitioned:
             for part in (share.train, share.validation, share.test):
                 assert np.isin(cells[part], (0, 1)).any()
                 assert (cells[part] == 2).any()
@@ -355,4 +357,4 @@ def test_a_fingerprint_tells_deals_apart():
     ],
 )
 def test_deals_of_earlier_versions_are_kept(problem, partition, known):
-    assert fingerprint(find(problem).dealt(4, 7, partition, "equal").shares()) == known
+    assert fingerprint(find(problem).partitioned(4, 7, partition, "equal").shares()) == known

@@ -68,18 +68,18 @@ def test_what_must_not_be_learned_from_is_no_input(name, inputs):
 
 def test_heart_disease_is_a_federation_of_four_hospitals():
     table = dataset("heart-disease")
-    assert table.site_names == ("cleveland", "hungarian", "switzerland", "va")
-    assert np.bincount(table.sites).tolist() == [303, 294, 123, 200]
-    assert np.bincount(table.sites, weights=table.label).tolist() == [139, 106, 115, 149]
+    assert table.silo_names == ("cleveland", "hungarian", "switzerland", "va")
+    assert np.bincount(table.silos).tolist() == [303, 294, 123, 200]
+    assert np.bincount(table.silos, weights=table.label).tolist() == [139, 106, 115, 149]
     unknown = table.inputs[:, table.features.index("chol missing")] == 1
-    assert np.bincount(table.sites[unknown]).tolist() == [0, 23, 123, 56]
+    assert np.bincount(table.silos[unknown]).tolist() == [0, 23, 123, 56]
     assert any("ca (611)" in note for note in table.notes)
 
 
 def test_law_school_has_ten_regions_one_row_aside():
     table = dataset("law-school")
-    assert len(table.site_names) == 10
-    assert np.bincount(table.sites)[table.site_names.index("NE")] == 4302 + 1
+    assert len(table.silo_names) == 10
+    assert np.bincount(table.silos)[table.silo_names.index("NE")] == 4302 + 1
     assert any("PO" in note for note in table.notes)
 
 

@@ -74,8 +74,8 @@ def test_a_file_becomes_inputs_label_groups_and_sites(tmp_path):
     assert result.label.tolist() == [1, 0, 0, 1]
     assert result.sensitive["sex"].tolist() == [0, 1, 1, 0]
     assert result.groups == {"sex": ("F", "M")}
-    assert result.site_names == ("north", "south")
-    assert result.sites.tolist() == [0, 1, 0, 0]
+    assert result.silo_names == ("north", "south")
+    assert result.silos.tolist() == [0, 1, 0, 0]
     assert result.notes == ()
 
 
@@ -256,8 +256,8 @@ def test_one_group_or_very_many_are_refused():
 
 def test_numbers_that_are_names_are_sorted_by_size():
     result = table(["age"], changes={"age": [10, 9, 100, 9]}, client="age")
-    assert result.groups["age"] == result.site_names == ("9", "10", "100")
-    assert result.sites.tolist() == [1, 0, 2, 0]
+    assert result.groups["age"] == result.silo_names == ("9", "10", "100")
+    assert result.silos.tolist() == [1, 0, 2, 0]
 
 
 def test_features_can_be_chosen():

@@ -219,7 +219,7 @@ def test_regions_are_clients(call):
         call("run", "law-school-race-dp", *ten, "--set", "supervised.local_steps=2", "--json")
     )
     totals = np.sum(list(result["samples"].values()), axis=0)
-    names = find("law-school-race-dp").samples().site_names
+    names = find("law-school-race-dp").samples().silo_names
     assert (totals.sum(), totals[names.index("NE")]) == (21791, 4303)
     assert any("PO" in note for note in result["notes"])
 

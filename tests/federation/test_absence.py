@@ -8,9 +8,9 @@ import sys
 
 import pytest
 
-from comity.federation.engines.embedded import Embedded
-from comity.federation.loop import Loop
-from comity.federation.server import Federation
+from comity.federation.engines.embedded import EmbeddedEngine
+from comity.federation.loop import RoundLoop
+from comity.federation.server import Server
 from comity.learners.supervised.learner import Supervised
 from tests.tiny import tiny
 
@@ -42,7 +42,7 @@ def test_memory_does_not_grow_with_rounds(algorithm, tmp_path):
 
 
 def test_nobody_but_those_who_take_part_is_trained_or_judged(monkeypatch):
-    seen = {"train": [], "judge": []}
+    seen = {"train": [], "evaluate": []}
 
     def counted(name, method):
         def call(self, fleet, rows, *others):
@@ -54,9 +54,9 @@ def test_nobody_but_those_who_take_part_is_trained_or_judged(monkeypatch):
     for name in seen:
         monkeypatch.setattr(Supervised, name, counted(name, getattr(Supervised, name)))
     settings = tiny(problem="tiny-people", algorithm="fedavg", clients=8, participation=0.25)
-    for (record,) in Loop(Embedded(settings), Federation(settings)).rounds():
+    for (record,) in RoundLoop(EmbeddedEngine(settings), Server(settings)).rounds():
         assert len(record.clients) == 2
         assert sorted(seen["train"]) == list(record.clients)
-        assert set(seen["judge"]) == set(record.clients)
+        assert set(seen["evaluate"]) == set(record.clients)
         for rows in seen.values():
             rows.clear()

@@ -12,9 +12,9 @@ from comity.configuration import configure
 from comity.core.fleet import Fleet
 from comity.core.pareto import reach
 from comity.errors import UserError
-from comity.federation.engines.embedded import Embedded
-from comity.federation.loop import Loop
-from comity.federation.server import Federation
+from comity.federation.engines.embedded import EmbeddedEngine
+from comity.federation.loop import RoundLoop
+from comity.federation.server import Server
 from comity.learners import Supervised
 from comity.runs.directory import Run
 from comity.runs.execute import execute
@@ -39,8 +39,8 @@ def federation(values, rounds=4, **more):
 
 def finished(configuration):
     """The records of a federation, the models that are kept and the last ones."""
-    with Embedded(configuration) as engine:
-        loop = Loop(engine, Federation(configuration))
+    with EmbeddedEngine(configuration) as engine:
+        loop = RoundLoop(engine, Server(configuration))
         records = [record for (record,) in loop.rounds()]
         before = engine.models(kept=False).clone()
         records += loop.finish()
@@ -60,7 +60,7 @@ def test_the_kept_models_of_all_clients_are_those_of_one_round(values, best, mon
 
     Its models are those with which a federation of so many rounds ends.
     """
-    trained = federation(values).get_algorithm().keeps_trained
+    trained = federation(values).get_algorithm().select_after_training
     judged: list[float] = []
 
     def told(sets, reference):
@@ -88,23 +88,23 @@ def test_the_choice_is_by_the_mean_hypervolume_on_validation(values, monkeypatch
     configuration = federation(values, keep_scope="federation")
     algorithm, problem = configuration.get_algorithm(), configuration.get_problem()
     seen: list[float] = []
-    original = Supervised.judge
+    original = Supervised.evaluate
 
     def watching(self, fleet, rows, purpose, episodes):
         scores, steps = original(self, fleet, rows, purpose, episodes)
         if purpose == "validation":
-            asked = algorithm.spanned(2, "validation")
+            asked = algorithm.evaluation_preferences(2, "validation")
             sets = scores[:, None]
             if asked is not None:
-                sets = self.span(fleet, rows, purpose, asked)
+                sets = self.evaluate_preferences(fleet, rows, purpose, asked)
             seen.append(float(reach(sets, problem.reference_point).mean()))
         return scores, steps
 
-    monkeypatch.setattr(Supervised, "judge", watching)
+    monkeypatch.setattr(Supervised, "evaluate", watching)
     run = execute(Run.create(tmp_path / "run", configuration))
     # trained 1, sent 2, trained 2, …, sent at the end
-    mine = seen[0::2] if algorithm.keeps_trained else seen[1::2]
-    first = 1 if algorithm.keeps_trained else 2
+    mine = seen[0::2] if algorithm.select_after_training else seen[1::2]
+    first = 1 if algorithm.select_after_training else 2
     wanted, best = [], -np.inf
     for number, value in enumerate(mine, start=first):
         if value > best:
@@ -176,9 +176,13 @@ def test_clients_that_are_sent_nothing_cannot_choose_together(algorithm):
 
 
 def test_what_is_usual_for_a_problem_is_overridden():
-    usual = configure({"problem": "praffl-synthetic", "algorithm": "praffl"})
-    assert (usual.keep_scope, usual.clients, usual.rounds) == ("federation", 3, 10)
-    assert usual.partition == "paper"
+    run_defaults = configure({"problem": "praffl-synthetic", "algorithm": "praffl"})
+    assert (run_defaults.keep_scope, run_defaults.clients, run_defaults.rounds) == (
+        "federation",
+        3,
+        10,
+    )
+    assert run_defaults.partition == "paper"
     said = configure(
         {"problem": "praffl-synthetic", "keep_scope": "client", "rounds": 2, "partition": "even"}
     )

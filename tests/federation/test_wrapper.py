@@ -17,9 +17,9 @@ from comity.cli import main
 from comity.configuration import configure, read_toml
 from comity.core.fleet import Fleet
 from comity.errors import UserError
-from comity.federation.engines.embedded import Embedded
-from comity.federation.loop import Loop
-from comity.federation.server import Federation
+from comity.federation.engines.embedded import EmbeddedEngine
+from comity.federation.loop import RoundLoop
+from comity.federation.server import Server
 from comity.runs.compare import entry_values, with_wrapper
 from comity.runs.directory import Run
 from comity.runs.execute import execute
@@ -229,9 +229,9 @@ def test_the_history_tells_how_much_conflict_there_was(tmp_path):
 
 def delivered(configuration) -> Fleet:
     """What all clients are sent after one round."""
-    with Embedded(configuration) as engine:
-        federation = Federation(configuration)
-        next(Loop(engine, federation).rounds())
+    with EmbeddedEngine(configuration) as engine:
+        federation = Server(configuration)
+        next(RoundLoop(engine, federation).rounds())
         order, _ = federation.order()
     assert order.models is not None
     return order.models
@@ -265,10 +265,10 @@ def test_the_servers_step_in_a_run_is_the_formulas():
     """From the common start along the clients' updates, tensor by tensor."""
     values = {"problem": "tiny-answers", "algorithm": "fedavg", "rounds": 2, "chunk": 4}
     configuration = tiny(**values, wrapper="confree")
-    with Embedded(configuration) as engine:
-        federation = Federation(configuration)
+    with EmbeddedEngine(configuration) as engine:
+        federation = Server(configuration)
         start = federation.initial.clone()
-        next(Loop(engine, federation).rounds())
+        next(RoundLoop(engine, federation).rounds())
         trained = engine.models(kept=False).clone()
         order, _ = federation.order()
     assert order.models is not None
@@ -283,9 +283,9 @@ def test_the_servers_step_in_a_run_is_the_formulas():
 
 def test_absent_clients_are_sent_the_guided_model_as_well():
     configuration = wrapped("fedavg", participation=0.5, chunk=4)
-    with Embedded(configuration) as engine:
-        federation = Federation(configuration)
-        next(Loop(engine, federation).rounds())
+    with EmbeddedEngine(configuration) as engine:
+        federation = Server(configuration)
+        next(RoundLoop(engine, federation).rounds())
         assert len(federation.server_models()) == 1
         order, _ = federation.last_order()
     assert order.models is not None
@@ -297,5 +297,5 @@ def test_two_clients_with_one_output_do_not_stop_a_run():
     """Updates of the last bias are numbers; opposed ones leave no guidance but rounding errors."""
     for seed in range(1, 9):
         configuration = wrapped("fedavg", clients=2, seed=seed)
-        with Embedded(configuration) as engine:
-            list(Loop(engine, Federation(configuration)).rounds())
+        with EmbeddedEngine(configuration) as engine:
+            list(RoundLoop(engine, Server(configuration)).rounds())

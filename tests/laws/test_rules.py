@@ -58,7 +58,7 @@ def prepared(name: str, survey: Survey | None = None) -> Algorithm:
     """An algorithm, which has seen a survey if it asks for any."""
     algorithm = make(name, SETTINGS.get(name, {}))
     if survey is not None and algorithm.surveys:
-        algorithm.brief(survey)
+        algorithm.broadcast(survey)
     return algorithm
 
 
@@ -79,7 +79,7 @@ def random_round(seed: int, clients: int, name: str, number: int = 1) -> Round:
     sizes = torch.randint(1, 50, (clients,), generator=g).double().numpy()
     ids = tuple(range(clients))
     told = {}
-    for tell in algorithms()[name].tells:
+    for tell in algorithms()[name].statistics:
         shape = (clients,) if tell == "gains" else TOLD.get(tell, ())
         told[tell] = torch.rand(clients, *shape, generator=g).double().numpy() + 0.1
     return Round(number, ids, ids, sent, start, sizes, told, asked=clients)
@@ -92,7 +92,7 @@ def relabelled(name: str, round: Round, order: np.ndarray) -> Round:
         sent=round.sent.select(rows_of(name, order)),
         start=round.start.select(rows_of(name, order)),
         sizes=round.sizes[order],
-        told={tell: values[order] for tell, values in round.told.items()},
+        statistics={tell: values[order] for tell, values in round.statistics.items()},
     )
 
 
@@ -123,7 +123,7 @@ def shuffled(survey: Survey, order: np.ndarray) -> Survey:
     assert survey.gradients is not None
     rows = (order[:, None] * OBJECTIVES + np.arange(OBJECTIVES)).ravel()
     values = {key: values[order] for key, values in survey.values.items()}
-    return Survey(survey.present, values, survey.gradients.select(rows))
+    return Survey(survey.participants, values, survey.gradients.select(rows))
 
 
 def mixed(
@@ -140,7 +140,7 @@ def given_models(
 ) -> dict[int, np.ndarray]:
     """What each client would be sent after a survey and training; of several models, the mean."""
     mixings = mixed(name, round, survey, wrapper)
-    models: dict[int, list[np.ndarray]] = {client: [] for client in round.everyone}
+    models: dict[int, list[np.ndarray]] = {client: [] for client in round.clients}
     for tensor in round.sent:
         mixing = next(m for pattern, m in mixings.items() if fnmatchcase(tensor, pattern))
         given, base = round.sent[tensor], torch.zeros(1)
@@ -167,7 +167,7 @@ def test_4_honest_weights_of_steps_without_conflict(seed, clients, name):
 
 
 def assert_honest(name: str, round: Round, wrapper: ConFREE | None) -> None:
-    for survey in (None, random_survey(1, len(round.present))):
+    for survey in (None, random_survey(1, len(round.participants))):
         for mixing in mixed(name, round, survey, wrapper).values():
             mixing.check(len(round.sent))
             assert set(mixing.route.values()) <= set(range(len(mixing.weights)))
@@ -207,7 +207,7 @@ def test_3_no_favourites_in_a_survey(seed, clients, name):
     order = np.random.default_rng(seed).permutation(clients)
     first, second = prepared(name), prepared(name)
     for _ in range(2):  # the first answer of some is always the same
-        plain, mixed = first.brief(survey), second.brief(shuffled(survey, order))
+        plain, mixed = first.broadcast(survey), second.broadcast(shuffled(survey, order))
     assert plain.keys() == mixed.keys()
     for key in plain:
         assert np.isfinite(plain[key]).all()
@@ -221,7 +221,7 @@ def test_7_a_survey_that_nobody_answered_changes_nothing(name):
     nobody = Survey((), {key: values[:0] for key, values in survey.values.items()})
     algorithm = prepared(name, survey)
     before = saved(algorithm.state())
-    for values in algorithm.brief(nobody).values():
+    for values in algorithm.broadcast(nobody).values():
         assert np.isfinite(values).all()
     assert saved(algorithm.state()) == before
 
@@ -247,11 +247,13 @@ def test_server_state_survives_a_file(seed, name):
     surveys = bool(algorithms()[name].surveys)
     first, second = prepared(name), prepared(name)
     if surveys:
-        first.brief(random_survey(seed, 5))
+        first.broadcast(random_survey(seed, 5))
     first.mix(random_round(seed, 5, name))
     second.load(restored(saved(first.state())))
     if surveys:
-        wanted_brief, found_brief = (a.brief(random_survey(seed + 1, 5)) for a in (first, second))
+        wanted_brief, found_brief = (
+            a.broadcast(random_survey(seed + 1, 5)) for a in (first, second)
+        )
         for key, values in wanted_brief.items():
             np.testing.assert_array_equal(values, found_brief[key])
     following = random_round(seed + 1, 5, name, number=2)

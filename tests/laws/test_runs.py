@@ -14,10 +14,10 @@ import torch
 from comity.algorithms import Algorithm, find
 from comity.core.fleet import Fleet
 from comity.errors import UserError
-from comity.federation.clients import Message, Site
-from comity.federation.engines.embedded import Embedded
-from comity.federation.loop import Loop
-from comity.federation.server import Federation
+from comity.federation.clients import Clients, ClientUpdate
+from comity.federation.engines.embedded import EmbeddedEngine
+from comity.federation.loop import RoundLoop
+from comity.federation.server import Server
 from comity.learners import LEARNERS, Supervised
 from comity.problems import EnvironmentProblem
 from comity.problems import find as find_problem
@@ -65,8 +65,8 @@ def ends(settings: dict[str, Any], chunks=(4, 2, 1), rounds=2) -> list[Fleet]:
         settings = {**settings, "supervised": own}
     for chunk in chunks:
         configuration = tiny(**settings, chunk=chunk, rounds=rounds)
-        with Embedded(configuration) as engine:
-            list(Loop(engine, Federation(configuration)).rounds())
+        with EmbeddedEngine(configuration) as engine:
+            list(RoundLoop(engine, Server(configuration)).rounds())
             models.append(engine.models(kept=False))
     return models
 
@@ -141,13 +141,13 @@ def test_5_stop_anywhere(case, tmp_path, after):
 class Wire:
     """All messages of one federation, by what the server asked for."""
 
-    rounds: list[Message] = field(default_factory=list)
-    surveys: list[Message] = field(default_factory=list)
-    collected: list[Message] = field(default_factory=list)
-    last: list[Message] = field(default_factory=list)
+    rounds: list[ClientUpdate] = field(default_factory=list)
+    surveys: list[ClientUpdate] = field(default_factory=list)
+    collected: list[ClientUpdate] = field(default_factory=list)
+    last: list[ClientUpdate] = field(default_factory=list)
 
     @property
-    def everything(self) -> list[Message]:
+    def everything(self) -> list[ClientUpdate]:
         return [*self.rounds, *self.surveys, *self.collected, *self.last]
 
 
@@ -157,23 +157,23 @@ def wires(monkeypatch) -> list[Wire]:
     found: list[Wire] = []
     places = {"round": "rounds", "survey": "surveys", "collect": "collected", "finish": "last"}
     for method, place in places.items():
-        original = getattr(Site, method)
+        original = getattr(Clients, method)
 
         def listening(self, *asked, original=original, place=place):
             answer = original(self, *asked)
-            message = answer if isinstance(answer, Message) else answer[0]
+            message = answer if isinstance(answer, ClientUpdate) else answer[0]
             getattr(found[-1], place).append(copied(message))
             return answer
 
-        monkeypatch.setattr(Site, method, listening)
+        monkeypatch.setattr(Clients, method, listening)
     return found
 
 
 def overheard(configuration, wires: list[Wire]) -> tuple[Wire, Fleet]:
     """Everything that was said in a federation, and all that its clients hold in the end."""
     wires.append(Wire())
-    with Embedded(configuration) as engine:
-        loop = Loop(engine, Federation(configuration))
+    with EmbeddedEngine(configuration) as engine:
+        loop = RoundLoop(engine, Server(configuration))
         list(loop.rounds())
         loop.finish()
         return wires[-1], engine.models(kept=False).clone()
@@ -217,15 +217,15 @@ def assert_declared(
     wire: Wire, algorithm: type[Algorithm], held: set[str], sizes: Sequence[float]
 ) -> None:
     """What an algorithm says about what its clients send is the truth."""
-    travels = {name for name in held if any(fnmatchcase(name, p) for p in algorithm.sends)}
+    communication = {name for name in held if any(fnmatchcase(name, p) for p in algorithm.sends)}
     known = {"size", "declined", "unsound", "validation"}
     assert wire.rounds
     for message in wire.rounds:
         assert message.models is not None
-        assert set(message.models) == travels
-        assert set(message.statistics) <= known | set(algorithm.tells)
-        assert set(message.statistics) >= {"size", *algorithm.tells}
-        assert ("unsound" in message.statistics) == (travels < held)
+        assert set(message.models) == communication
+        assert set(message.statistics) <= known | set(algorithm.statistics)
+        assert set(message.statistics) >= {"size", *algorithm.statistics}
+        assert ("unsound" in message.statistics) == (communication < held)
     assert bool(wire.surveys) == bool(algorithm.surveys)
     for message in wire.surveys:
         assert set(message.statistics) == set(algorithm.surveys) - {"gradients"}
@@ -233,7 +233,7 @@ def assert_declared(
     assert bool(wire.collected) == algorithm.gathers
     for message in wire.collected:
         assert message.models is not None
-        assert set(message.models) == travels
+        assert set(message.models) == communication
         assert set(message.statistics) == {"size"}
     for message in wire.last:
         assert message.models is None
@@ -287,7 +287,7 @@ def test_6_one_number_more_where_a_round_is_kept_for_all(algorithm, wires):
     sizes = [len(share.train) for share in configuration.get_problem().shares()]
     sizes += [sum(sizes)] * find(algorithm).centralised
     assert_declared(wire, find(algorithm), set(models), sizes)
-    trained = configuration.get_algorithm().keeps_trained
+    trained = configuration.get_algorithm().select_after_training
     for message in wire.rounds[:2]:
         unknown = np.isnan(message.statistics["validation"])
         assert (unknown != trained).all(), "nothing was sent yet"
@@ -296,12 +296,12 @@ def test_6_one_number_more_where_a_round_is_kept_for_all(algorithm, wires):
         assert ((values > 0) & (values <= 1)).all()
 
 
-def copied(message: Message) -> Message:
+def copied(message: ClientUpdate) -> ClientUpdate:
     models = None if message.models is None else message.models.clone()
     return replace(message, models=models, statistics=dict(message.statistics))
 
 
-def assert_equal(one: Message, other: Message) -> None:
+def assert_equal(one: ClientUpdate, other: ClientUpdate) -> None:
     for name, values in one.statistics.items():
         np.testing.assert_array_equal(values, other.statistics[name])
     assert (one.models is None) == (other.models is None)
@@ -316,15 +316,15 @@ def test_7_absent_clients_keep_their_state(plain):
             tiny(**plain, participation=0.5)
         return
     configuration = tiny(**plain, participation=0.5, chunk=4)
-    with Embedded(configuration) as engine:
-        federation = Federation(configuration)
+    with EmbeddedEngine(configuration) as engine:
+        federation = Server(configuration)
         seen = set()
         before = engine.models(kept=False).clone()
         state = {k: v.copy() for k, v in engine.state().items()}
-        for (record,) in Loop(engine, federation).rounds():
+        for (record,) in RoundLoop(engine, federation).rounds():
             assert len(record.clients) == 2
             seen |= set(record.clients)
-            absent = [c for c in federation.everyone if c not in record.clients]
+            absent = [c for c in federation.clients if c not in record.clients]
             now = engine.state()
             watched = [key for key in now if key.startswith(("0/models/", "0/kept/"))]
             assert watched
@@ -339,14 +339,14 @@ def test_7_absent_clients_keep_their_state(plain):
 
 def test_8_a_client_that_is_no_longer_finite_is_named_and_left_out(plain, monkeypatch):
     name, learner = plain["algorithm"], LEARNERS[find_problem(plain["problem"]).learner][0]
-    original, apart = learner.train, learner.train_apart
+    original, apart = learner.train, learner.train_per_objective
     sends = find(name).sends
 
     def poisoned(self, fleet, rows, task):
         original(self, fleet, rows, task)
         if task.round == 2:
-            travels = next(iter(fleet.group(*sends)))
-            fleet[travels][1, 0, 0] = float("nan")
+            communication = next(iter(fleet.group(*sends)))
+            fleet[communication][1, 0, 0] = float("nan")
 
     def poisoned_apart(self, fleet, rows, task):
         copies = apart(self, fleet, rows, task)
@@ -355,10 +355,10 @@ def test_8_a_client_that_is_no_longer_finite_is_named_and_left_out(plain, monkey
         return copies
 
     monkeypatch.setattr(learner, "train", poisoned)
-    monkeypatch.setattr(learner, "train_apart", poisoned_apart)
+    monkeypatch.setattr(learner, "train_per_objective", poisoned_apart)
     configuration = tiny(**plain, chunk=4)
-    with Embedded(configuration) as engine:
-        loop = Loop(engine, Federation(configuration))
+    with EmbeddedEngine(configuration) as engine:
+        loop = RoundLoop(engine, Server(configuration))
         records = [record for (record,) in loop.rounds()]
         loop.finish()
         for kept in (True, False):
@@ -395,8 +395,8 @@ def test_8_what_never_travels_is_rolled_back_as_well(algorithm, group, monkeypat
 
     monkeypatch.setattr(Supervised, "train", poisoned)
     configuration = tiny(problem="tiny-people", algorithm=algorithm, chunk=4)
-    with Embedded(configuration) as engine:
-        loop, records, own = Loop(engine, Federation(configuration)), [], []
+    with EmbeddedEngine(configuration) as engine:
+        loop, records, own = RoundLoop(engine, Server(configuration)), [], []
         for (record,) in loop.rounds():
             records.append(record)
             own.append(engine.models(kept=False).clone())
@@ -423,8 +423,8 @@ def test_8_where_data_are_pooled_a_broken_model_is_left_out(monkeypatch):
 
     monkeypatch.setattr(Supervised, "train", poisoned)
     configuration = tiny(problem="tiny-people", algorithm="agnostic-fair-pooled", chunk=4)
-    with Embedded(configuration) as engine:
-        loop = Loop(engine, Federation(configuration))
+    with EmbeddedEngine(configuration) as engine:
+        loop = RoundLoop(engine, Server(configuration))
         records = [record for (record,) in loop.rounds()]
         loop.finish()
         assert engine.models(kept=False).finite().all()
@@ -436,27 +436,27 @@ def test_9_the_test_is_used_once_at_the_end(plain, monkeypatch, tmp_path):
     purposes: list[str] = []
     spans: list[str] = []
     learner = LEARNERS[find_problem(plain["problem"]).learner][0]
-    original = learner.judge
+    original = learner.evaluate
 
     def watching(self, fleet, rows, purpose, episodes):
         purposes.append(purpose)
         return original(self, fleet, rows, purpose, episodes)
 
-    spanning = learner.span
+    spanning = learner.evaluate_preferences
 
-    def spanned(self, fleet, rows, purpose, preferences):
+    def evaluation_preferences(self, fleet, rows, purpose, preferences):
         spans.append(purpose)
         return spanning(self, fleet, rows, purpose, preferences)
 
-    monkeypatch.setattr(learner, "judge", watching)
-    monkeypatch.setattr(learner, "span", spanned)
+    monkeypatch.setattr(learner, "evaluate", watching)
+    monkeypatch.setattr(learner, "evaluate_preferences", evaluation_preferences)
     execute(Run.create(tmp_path / "run", tiny(**plain, chunk=4)))
     assert purposes.count("test") == 2, "once for the kept models, once for the last ones"
     acting = isinstance(find_problem(plain["problem"]), EnvironmentProblem)
     end = ["test", "test"] if acting else ["test", "test", "everyone"]
     assert purposes[-len(end) :] == end
     assert set(purposes[: -len(end)]) == {"validation"}
-    takes_any = find(plain["algorithm"])().spanned(2, "test") is not None
+    takes_any = find(plain["algorithm"])().evaluation_preferences(2, "test") is not None
     assert spans.count("test") == takes_any, "once, where models take any preference"
     assert "test" not in spans[:-1]
 

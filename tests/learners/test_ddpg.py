@@ -15,7 +15,7 @@ from stable_baselines3.common.type_aliases import ReplayBufferSamples
 import comity
 from comity.configuration import configure
 from comity.core.fleet import Fleet
-from comity.core.phases import Phase, Setup
+from comity.core.phases import ClientModel, Phase
 from comity.core.rng import stream, torch_seeded
 from comity.errors import UserError
 from comity.federation.clients import initial_fleet
@@ -44,7 +44,7 @@ def learner_for(problem_name: str, clients=tuple(range(CLIENTS)), **settings):
         preferences[list(clients)],
         7,
         fleet,
-        Setup(problem.model()),
+        ClientModel(problem.model()),
     )
     return learner, fleet
 

@@ -12,7 +12,7 @@ from stable_baselines3.common.type_aliases import ReplayBufferSamples
 
 from comity.configuration import configure
 from comity.core.fleet import Fleet
-from comity.core.phases import Phase, Setup
+from comity.core.phases import ClientModel, Phase
 from comity.core.rng import stream, torch_seeded
 from comity.federation.clients import initial_fleet
 from comity.learners.base import Task
@@ -37,7 +37,7 @@ def learner_for(problem_name: str, clients=tuple(range(CLIENTS)), **settings):
         preferences[list(clients)],
         7,
         fleet,
-        Setup(problem.model()),
+        ClientModel(problem.model()),
     )
     return learner, fleet
 

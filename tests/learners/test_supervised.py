@@ -11,7 +11,7 @@ from torch import nn
 
 from comity.configuration import configure
 from comity.core.fleet import Fleet
-from comity.core.phases import Phase, Setup, View
+from comity.core.phases import ClientModel, Phase, View
 from comity.core.rng import stream, torch_seeded
 from comity.federation.clients import initial_fleet
 from comity.learners import Task
@@ -27,7 +27,7 @@ DEAL = (3, 1, "iid", "equal")
 
 
 def learner_of(problem=PEOPLE, deal=DEAL, preferences=None, clients=None, **settings):
-    problem = problem.dealt(*deal)
+    problem = problem.partitioned(*deal)
     ids = tuple(range(deal[0])) if clients is None else clients
     weights = np.array([[0.3, 0.7], [0.5, 0.5], [0.9, 0.1]])[list(ids)]
     weights = weights if preferences is None else np.array(preferences)
@@ -35,15 +35,17 @@ def learner_of(problem=PEOPLE, deal=DEAL, preferences=None, clients=None, **sett
         fleet = Fleet.of(problem.model(), len(ids))
     values = {**problem.defaults, "normalise": False, "compile": "no", **settings}
     learner = Supervised(
-        problem, SupervisedSettings(**values), ids, weights, 1, fleet, Setup(problem.model())
+        problem, SupervisedSettings(**values), ids, weights, 1, fleet, ClientModel(problem.model())
     )
     return learner, fleet, weights
 
 
-def trained(learner, fleet, steps=3, phase=None, brief=None, round=1, rows=None):
+def trained(learner, fleet, steps=3, phase=None, broadcast=None, round=1, rows=None):
     rows = np.arange(len(fleet)) if rows is None else rows
     goal = learner.steps[rows] + steps
-    learner.train(fleet, rows, Task(round, [phase or Phase()], fleet.clone(), goal, brief or {}))
+    learner.train(
+        fleet, rows, Task(round, [phase or Phase()], fleet.clone(), goal, broadcast or {})
+    )
     return fleet
 
 
@@ -84,7 +86,9 @@ def test_a_fleet_trains_like_plain_pytorch(compiled):
     trained(learner, fleet, steps=4)
     for client in range(3):
         adam = lambda p: torch.optim.Adam(p, 1e-2)  # noqa: E731
-        assert_row(fleet, client, by_hand(PEOPLE.dealt(*DEAL), start, weights, client, 4, adam))
+        assert_row(
+            fleet, client, by_hand(PEOPLE.partitioned(*DEAL), start, weights, client, 4, adam)
+        )
     assert learner.steps.tolist() == [4, 4, 4]
 
 
@@ -122,7 +126,7 @@ def test_stochastic_gradient_descent_with_momentum():
     start = fleet.clone()
     trained(learner, fleet)
     sgd = lambda p: torch.optim.SGD(p, 0.1, momentum=0.9)  # noqa: E731
-    assert_row(fleet, 1, by_hand(PEOPLE.dealt(*DEAL), start, weights, 1, 3, sgd))
+    assert_row(fleet, 1, by_hand(PEOPLE.partitioned(*DEAL), start, weights, 1, 3, sgd))
 
 
 def test_the_penalty_is_inside_the_gradient():
@@ -135,13 +139,13 @@ def test_the_penalty_is_inside_the_gradient():
     def penalty(tensors, received):
         return sum((t - 2 * r).sum() for t, r in zip(tensors, received, strict=True))
 
-    wanted = by_hand(PEOPLE.dealt(*DEAL), start, weights, 2, 3, adam, penalty)
+    wanted = by_hand(PEOPLE.partitioned(*DEAL), start, weights, 2, 3, adam, penalty)
     assert_row(fleet, 2, wanted)
 
 
 def test_losses_are_divided_by_what_they_are_at_the_start():
     learner, fleet, weights = learner_of(normalise=True)
-    problem, start = PEOPLE.dealt(*DEAL), fleet.clone()
+    problem, start = PEOPLE.partitioned(*DEAL), fleet.clone()
     rows = torch.from_numpy(problem.shares()[0].train)
     model = fleet.module(0, problem.model())
     batch = {k: v[rows] for k, v in problem.columns().items()} | {"weight": torch.ones(len(rows))}
@@ -172,12 +176,12 @@ def test_unequal_clients_train_as_they_would_alone():
 def test_the_weights_of_a_brief_replace_preferences():
     learner, fleet, _ = learner_of()
     start = fleet.clone()
-    phase = Phase(weights=lambda view: view.brief["weights"])
-    brief = {"weights": np.array([[0.5, 0.5]] * 3)}
-    trained(learner, fleet, phase=phase, brief=brief)
+    phase = Phase(weights=lambda view: view.broadcast["weights"])
+    broadcast = {"weights": np.array([[0.5, 0.5]] * 3)}
+    trained(learner, fleet, phase=phase, broadcast=broadcast)
     equal = np.array([[0.5, 0.5]] * 3)
     adam = lambda p: torch.optim.Adam(p, 1e-2)  # noqa: E731
-    assert_row(fleet, 0, by_hand(PEOPLE.dealt(*DEAL), start, equal, 0, 3, adam))
+    assert_row(fleet, 0, by_hand(PEOPLE.partitioned(*DEAL), start, equal, 0, 3, adam))
 
 
 def test_gradients_of_a_survey_are_the_first_step():
@@ -187,16 +191,16 @@ def test_gradients_of_a_survey_are_the_first_step():
     assert gradients is not None
     assert len(gradients) == 6
     assert values["losses"].shape == (3, 2)
-    brief = {"weights": np.array([[0.2, 0.8]] * 3)}
-    phase = Phase(weights=lambda view: view.brief["weights"], surveyed=True)
-    trained(learner, fleet, steps=1, phase=phase, brief=brief)
+    broadcast = {"weights": np.array([[0.2, 0.8]] * 3)}
+    phase = Phase(weights=lambda view: view.broadcast["weights"], surveyed=True)
+    trained(learner, fleet, steps=1, phase=phase, broadcast=broadcast)
     for client in range(3):
         for name in fleet:
             one, two = gradients[name][2 * client], gradients[name][2 * client + 1]
             wanted = start[name][client] - 0.1 * (0.2 * one + 0.8 * two)
             torch.testing.assert_close(fleet[name][client], wanted, rtol=1e-4, atol=1e-6)
     # each objective on a batch of its own, which is drawn for the survey
-    problem = PEOPLE.dealt(*DEAL)
+    problem = PEOPLE.partitioned(*DEAL)
     order = stream(1, "survey", 1, 0).permutation(problem.shares()[0].train)
     for k in range(2):
         model = start.clone().module(0, problem.model())
@@ -211,12 +215,12 @@ def test_objectives_apart_are_trained_from_the_same_start():
     learner, fleet, _ = learner_of()
     start = fleet.clone()
     task = Task(1, [Phase()], start, np.full(3, 3))
-    copies = learner.train_apart(fleet, np.arange(3), task)
+    copies = learner.train_per_objective(fleet, np.arange(3), task)
     assert fleet.distance(start).max() == 0, "the models themselves stay"
     assert len(copies) == 6
     adam = lambda p: torch.optim.Adam(p, 1e-2)  # noqa: E731
     for k, weights in enumerate(np.eye(2)):
-        wanted = by_hand(PEOPLE.dealt(*DEAL), start, [weights] * 3, 1, 3, adam)
+        wanted = by_hand(PEOPLE.partitioned(*DEAL), start, [weights] * 3, 1, 3, adam)
         assert_row(copies, 2 + k, wanted)
     assert learner.steps.tolist() == [3, 3, 3]
 
@@ -302,8 +306,8 @@ def test_a_network_that_cannot_be_mapped_is_run_client_by_client(network):
     again, same, _ = learner_of(problem)
     trained(again, same)
     assert all((same[name] == fleet[name]).all() for name in fleet)
-    first, _ = learner.judge(fleet, np.arange(3), "validation", 1)
-    second, _ = learner.judge(fleet, np.arange(3), "validation", 1)
+    first, _ = learner.evaluate(fleet, np.arange(3), "validation", 1)
+    second, _ = learner.evaluate(fleet, np.arange(3), "validation", 1)
     np.testing.assert_array_equal(first, second)
 
 
@@ -346,18 +350,18 @@ REGRESSION = DataProblem(
 
 def test_any_network_and_any_losses():
     learner, fleet, _ = learner_of(REGRESSION, learning_rate=0.05)
-    before, _ = learner.judge(fleet, np.arange(3), "test", 1)
+    before, _ = learner.evaluate(fleet, np.arange(3), "test", 1)
     trained(learner, fleet, steps=60)
-    after, steps = learner.judge(fleet, np.arange(3), "test", 1)
+    after, steps = learner.evaluate(fleet, np.arange(3), "test", 1)
     assert (after[:, 0] > before[:, 0]).all()
     assert steps.tolist() == [0, 0, 0], "looking at validation data costs no steps"
 
 
 def test_judging_does_not_depend_on_padding():
-    problem = PEOPLE.dealt(3, 1, "iid", "8,2,1")
+    problem = PEOPLE.partitioned(3, 1, "iid", "8,2,1")
     learner, fleet, _ = learner_of(deal=(3, 1, "iid", "8,2,1"))
     trained(learner, fleet, steps=20)
-    found, _ = learner.judge(fleet, np.arange(3), "test", 1)
+    found, _ = learner.evaluate(fleet, np.arange(3), "test", 1)
     for client in range(3):
         rows = torch.from_numpy(problem.shares()[client].test)
         batch = {k: v[rows] for k, v in problem.columns().items()}
@@ -443,7 +447,7 @@ def test_epochs_are_steps_of_each_clients_own_number(epochs):
 
 def test_clients_with_different_numbers_of_steps_train_like_plain_pytorch():
     learner, fleet, weights = learner_of(deal=UNEVEN, local_epochs=1)
-    start, problem = fleet.clone(), PEOPLE.dealt(*UNEVEN)
+    start, problem = fleet.clone(), PEOPLE.partitioned(*UNEVEN)
     passing_through(learner, fleet, [Phase()], 1)
     steps = learner.round_steps
     assert len(set(steps)) == 3
@@ -465,7 +469,7 @@ def test_weight_decay_is_that_of_pytorch(optimiser, momentum):
             return torch.optim.Adam(parameters, 1e-2, weight_decay=0.5)
         return torch.optim.SGD(parameters, 1e-2, momentum=momentum, weight_decay=0.5)
 
-    assert_row(fleet, 1, by_hand(PEOPLE.dealt(*DEAL), start, weights, 1, 3, make))
+    assert_row(fleet, 1, by_hand(PEOPLE.partitioned(*DEAL), start, weights, 1, 3, make))
     free, other, _ = learner_of(**{**settings, "weight_decay": 0.0})
     trained(free, other)
     assert fleet.distance(other).min() > 1e-3
@@ -547,7 +551,7 @@ def test_a_loss_of_ones_own_replaces_the_scalarisation():
     start, given = fleet.clone(), [0.2, 0.8]
     trained(learner, fleet, phase=Phase(loss=own_loss(given)))
     for client in range(3):
-        wanted = by_hand(PEOPLE.dealt(*DEAL), start, np.array([given] * 3), client, 3, ADAM)
+        wanted = by_hand(PEOPLE.partitioned(*DEAL), start, np.array([given] * 3), client, 3, ADAM)
         assert_row(fleet, client, wanted)
 
 
@@ -595,7 +599,7 @@ class Counted(nn.Module):
 
 
 def counted_learner(epochs, problem=PEOPLE, clients=(0, 1, 2), **settings):
-    problem = problem.dealt(*UNEVEN)
+    problem = problem.partitioned(*UNEVEN)
     with torch_seeded(1, "model"):
         module = Counted(problem.model())
     fleet = Fleet.of(module, len(clients))
@@ -608,7 +612,7 @@ def counted_learner(epochs, problem=PEOPLE, clients=(0, 1, 2), **settings):
         weights,
         1,
         fleet,
-        Setup(module),
+        ClientModel(module),
     )
     return learner, fleet, problem
 
@@ -745,8 +749,8 @@ def test_a_survey_asks_the_network_as_it_predicts(network):
     said, _ = learner.survey(fleet, np.arange(3), ("yes",), 1, answer)
     for name in fleet:
         assert torch.equal(fleet[name], start[name])
-    dealt = problem.dealt(*UNEVEN)
-    for client, share in enumerate(dealt.shares()):
-        inputs = dealt.columns()["inputs"][torch.from_numpy(share.train)]
-        model = start.module(client, dealt.model()).eval()
+    partitioned = problem.partitioned(*UNEVEN)
+    for client, share in enumerate(partitioned.shares()):
+        inputs = partitioned.columns()["inputs"][torch.from_numpy(share.train)]
+        model = start.module(client, partitioned.model()).eval()
         assert said["yes"][client] == (model(inputs)[:, 0] > 0).sum()

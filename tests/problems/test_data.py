@@ -57,7 +57,7 @@ def test_data_must_be_dealt_out_first():
     for ask in (PROBLEM.shares, lambda: PROBLEM.trivial([0], 1, 1)):
         with pytest.raises(UserError, match="problem forty: its data have not been dealt out"):
             ask()
-    assert PROBLEM.dealt(2, 1, "iid", "equal").shares()
+    assert PROBLEM.partitioned(2, 1, "iid", "equal").shares()
     assert PROBLEM.deal is None, "a problem is not changed by dealing it out"
 
 
@@ -65,7 +65,7 @@ def test_a_deal_is_every_row_once_by_clients_seed_partition_and_sizes():
     def rows(*deal):
         return [
             np.concatenate([s.train, s.validation, s.test]).tolist()
-            for s in PROBLEM.dealt(*deal).shares()
+            for s in PROBLEM.partitioned(*deal).shares()
         ]
 
     even = rows(2, 1, "iid", "equal")
@@ -87,18 +87,18 @@ def test_the_constant_answer_is_learned_from_training_and_judged_on_test_samples
     """Client 0 of the natural ones has ones mostly, client 1 zeros: each answers its own."""
 
     def two_sites():
-        sites = np.array([0] * 20 + [1] * 20)
+        silos = np.array([0] * 20 + [1] * 20)
         label = np.array([1] * 16 + [0] * 4 + [1] * 4 + [0] * 16)
         columns = {**samples().columns, "label": torch.from_numpy(label).float()}
-        return Samples(columns, label, NEEDED, sites, ("east", "west"))
+        return Samples(columns, label, NEEDED, silos, ("east", "west"))
 
-    dealt = replace(PROBLEM, samples=two_sites).dealt(2, 1, "natural", "equal")
-    found = dealt.trivial([0, 1], 1, 1)
+    partitioned = replace(PROBLEM, samples=two_sites).partitioned(2, 1, "natural", "equal")
+    found = partitioned.trivial([0, 1], 1, 1)
     label = two_sites().columns["label"].numpy()
-    ones = [label[share.test].mean() for share in dealt.shares()]
+    ones = [label[share.test].mean() for share in partitioned.shares()]
     np.testing.assert_allclose(found, [[ones[0], 1.0], [1 - ones[1], 0.0]])
     assert ones[0] > 0.5 > ones[1]
-    np.testing.assert_allclose(dealt.trivial([1], 1, 1), found[1:])
+    np.testing.assert_allclose(partitioned.trivial([1], 1, 1), found[1:])
 
 
 def test_several_clients_are_judged_as_each_alone():
@@ -169,7 +169,7 @@ def people(change: dict[int, float] | None = None) -> DataProblem:
     sex, paid = ["f", "m"] * 40, ["yes", "yes", "no", "no"] * 20
     columns = {"age": age, "sex": sex, "paid": paid}
     problem = table_problem(columns, label="paid", sensitive=["sex"])
-    return problem.dealt(2, 3, "iid", "equal")
+    return problem.partitioned(2, 3, "iid", "equal")
 
 
 def test_numbers_are_scaled_by_all_training_rows_and_nothing_else():
@@ -209,5 +209,5 @@ def test_a_number_that_never_varies_is_no_division_by_zero():
 def test_before_they_are_dealt_out_columns_are_as_they_were_read():
     problem = find("german-credit-gender-dp")
     torch.testing.assert_close(problem.columns()["inputs"], problem.samples().columns["inputs"])
-    dealt = problem.dealt(3, 1, "iid", "equal")
-    assert (dealt.columns()["inputs"] != problem.columns()["inputs"]).any()
+    partitioned = problem.partitioned(3, 1, "iid", "equal")
+    assert (partitioned.columns()["inputs"] != problem.columns()["inputs"]).any()

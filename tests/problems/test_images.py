@@ -6,7 +6,7 @@ import torch
 from torch.func import vmap
 
 from comity.core.fleet import Fleet, forward
-from comity.core.phases import Phase, Setup
+from comity.core.phases import ClientModel, Phase
 from comity.datasets import images as pictures
 from comity.datasets.images import Album
 from comity.errors import UserError
@@ -52,7 +52,7 @@ def test_pictures_stay_bytes():
     assert samples.columns["inputs"].dtype == torch.uint8
     assert samples.columns["label"].dtype == torch.int64
     assert samples.cells.tolist() == samples.columns["label"].tolist()
-    assert (samples.needed, samples.site_names, samples.notes) == ({}, ("left", "right"), ("few",))
+    assert (samples.needed, samples.silo_names, samples.notes) == ({}, ("left", "right"), ("few",))
     assert classes(samples) == 3
 
 
@@ -66,7 +66,7 @@ def test_some_pictures_of_each_class_are_always_the_same():
     assert rows[4] < rows[7]
     values = less.columns["inputs"][:, 0, 0, 0].long()
     assert (values % 3 == less.columns["label"]).all()
-    assert (values % 2 == torch.from_numpy(less.sites)).all()
+    assert (values % 2 == torch.from_numpy(less.silos)).all()
     assert less.notes == ("few", "4 pictures of each class, drawn at random")
 
 
@@ -80,7 +80,7 @@ def test_nothing_is_read_before_it_is_needed():
     def source():
         raise AssertionError("read")
 
-    problem = image_problem("lazy", "lazy", source).dealt(2, 1, "iid", "equal")
+    problem = image_problem("lazy", "lazy", source).partitioned(2, 1, "iid", "equal")
     with pytest.raises(AssertionError, match="read"):
         problem.shares()
 
@@ -89,12 +89,12 @@ def test_classes_are_dealt_out_as_in_the_literature():
     cells = FEW.samples().cells
     held = [
         set(cells[share.train].tolist())
-        for share in FEW.dealt(3, 1, "pathological:1", "equal").shares()
+        for share in FEW.partitioned(3, 1, "pathological:1", "equal").shares()
     ]
     assert held == [{0}, {1}, {2}]
     with pytest.raises(UserError, match=r"'dirichlet:0\.001': in 1,000 attempts"):
-        FEW.dealt(10, 1, "dirichlet:0.001", "equal").shares()
-    assert len(FEW.dealt(2, 1, "natural", "equal").shares()) == 2
+        FEW.partitioned(10, 1, "dirichlet:0.001", "equal").shares()
+    assert len(FEW.partitioned(2, 1, "natural", "equal").shares()) == 2
 
 
 # -- domains -------------------------------------------------------------------------------
@@ -103,12 +103,12 @@ def test_classes_are_dealt_out_as_in_the_literature():
 def test_three_domains_of_digits():
     album = digits_domains()
     assert (album.pixels.shape, album.pixels.dtype) == ((23245, 3, 28, 28), np.uint8)
-    assert np.bincount(album.sites).tolist() == [9298, 9298, 4649]
-    assert album.site_names == tuple(DOMAINS) == ("MNIST", "USPS", "blended")
-    plain = album.pixels[album.sites < 2]
+    assert np.bincount(album.silos).tolist() == [9298, 9298, 4649]
+    assert album.silo_names == tuple(DOMAINS) == ("MNIST", "USPS", "blended")
+    plain = album.pixels[album.silos < 2]
     assert (plain[:, 0] == plain[:, 2]).all()
     assert (album.labels[9298:18596] == pictures.usps().labels).all()
-    coloured = album.pixels[album.sites == 2]
+    coloured = album.pixels[album.silos == 2]
     assert (coloured[:, 0] != coloured[:, 2]).mean() > 0.5
 
 
@@ -135,9 +135,9 @@ def test_enlarging_is_bilinear():
 
 @pytest.mark.parametrize(("clients", "expected"), [(20, [8, 8, 4]), (5, [2, 2, 1]), (3, [1, 1, 1])])
 def test_domains_have_their_share_of_the_clients(clients, expected):
-    problem = find("digits-domains").dealt(clients, 1, "natural", "equal")
-    sites = problem.samples().sites
-    domains = [np.unique(sites[share.train]).tolist() for share in problem.shares()]
+    problem = find("digits-domains").partitioned(clients, 1, "natural", "equal")
+    silos = problem.samples().silos
+    domains = [np.unique(silos[share.train]).tolist() for share in problem.shares()]
     assert domains == [[domain] for domain, count in enumerate(expected) for _ in range(count)]
     if clients == 20:
         sizes = [len(share.train) + len(share.validation) for share in problem.shares()]
@@ -149,10 +149,10 @@ def test_domains_have_their_share_of_the_clients(clients, expected):
 def test_domains_that_cannot_be_met():
     problem = find("digits-domains")
     with pytest.raises(UserError, match=r"3 domains \(MNIST, USPS, blended\), so say clients = 3"):
-        problem.dealt(2, 1, "natural", "equal").shares()
+        problem.partitioned(2, 1, "natural", "equal").shares()
     with pytest.raises(UserError, match="does not go with partition 'natural'"):
-        problem.dealt(3, 1, "natural", "3,2,1").shares()
-    assert len(problem.dealt(2, 1, "pathological:5", "equal").shares()) == 2
+        problem.partitioned(3, 1, "natural", "3,2,1").shares()
+    assert len(problem.partitioned(2, 1, "pathological:5", "equal").shares()) == 2
 
 
 # -- networks ------------------------------------------------------------------------------
@@ -219,34 +219,34 @@ def test_loss_and_score_are_weighted_means():
 
 
 def test_the_constant_answer_is_a_clients_commonest_class():
-    problem = FEW.dealt(3, 1, "pathological:1", "equal")
+    problem = FEW.partitioned(3, 1, "pathological:1", "equal")
     assert problem.constant({"label": torch.tensor([2, 1, 2])}).tolist() == [0, 1, 2]
     assert problem.trivial([0, 1, 2], 1, 1).tolist() == [[1.0]] * 3
 
 
 def test_clients_with_few_pictures_or_classes_learn():
     problem = image_problem("bright", "bright", few, network=mlp)
-    problem = problem.dealt(2, 1, "pathological:2", "8,1")
+    problem = problem.partitioned(2, 1, "pathological:2", "8,1")
     assert len(problem.shares()[1].train) < problem.defaults["batch_size"]
     fleet = Fleet.of(problem.model(), 2)
     settings = SupervisedSettings(**problem.defaults, compile="no")
     learner = Supervised(
-        problem, settings, (0, 1), np.ones((2, 1)), 1, fleet, Setup(problem.model())
+        problem, settings, (0, 1), np.ones((2, 1)), 1, fleet, ClientModel(problem.model())
     )
     rows = np.arange(2)
     before = learner.survey(fleet, rows, ["losses"], 1, None)[0]["losses"]
     learner.train(fleet, rows, Task(1, [Phase()], fleet.clone(), learner.round_steps * 5, {}))
     after = learner.survey(fleet, rows, ["losses"], 1, None)[0]["losses"]
     assert (after < before).all()
-    assert learner.judge(fleet, rows, "test", 1)[0].shape == (2, 1)
+    assert learner.evaluate(fleet, rows, "test", 1)[0].shape == (2, 1)
 
 
 @pytest.mark.parametrize(("kind", "remarks"), [(cnn, 1), (mlp, 0)])
 def test_networks_that_convolve_are_trained_one_by_one_and_it_is_said(kind, remarks):
-    problem = image_problem("bright", "bright", few, network=kind).dealt(2, 1, "iid", "equal")
+    problem = image_problem("bright", "bright", few, network=kind).partitioned(2, 1, "iid", "equal")
     settings = SupervisedSettings(**problem.defaults, compile="no")
     fleet, ones = Fleet.of(problem.model(), 2), np.ones((2, 1))
-    learner = Supervised(problem, settings, (0, 1), ones, 1, fleet, Setup(problem.model()))
+    learner = Supervised(problem, settings, (0, 1), ones, 1, fleet, ClientModel(problem.model()))
     said = [remark for remark in learner.remarks if "convolves; clients are trained" in remark]
     assert len(said) == remarks
     crews = list(learner._crews(np.arange(2), np.array([3, 3])))
@@ -260,9 +260,9 @@ def test_every_problem_is_registered_twice():
             assert [objective.name for objective in problem.objectives] == ["accuracy"]
             assert problem.reference_point == (0.0,)
             assert problem.defaults["optimiser"] == "sgd"
-            assert problem.usual["clients"] == 20
-    assert known["omniglot"].usual["partition"] == "natural"
-    assert known["cifar10"].usual["partition"] == "iid"
+            assert problem.run_defaults["clients"] == 20
+    assert known["omniglot"].run_defaults["partition"] == "natural"
+    assert known["cifar10"].run_defaults["partition"] == "iid"
 
 
 def test_usps_has_a_network_for_its_size():

@@ -151,7 +151,7 @@ def test_a_loop_is_noticed_and_its_steps_are_not_taken():
         problem = find(name)
         env = environments(problem, (0,), seed=1)
         idle = follow([problem.idle_action])
-        value, steps = env.judge(np.array([0]), idle, 1, "validation")
+        value, steps = env.evaluate(np.array([0]), idle, 1, "validation")
         assert steps[0] == 1, "the first step comes back to where it began"
         assert value[0, -1] == pytest.approx(-100 if "treasure" in name else -20, abs=1e-4)
 
@@ -160,10 +160,10 @@ def test_an_episode_without_a_loop_is_played_to_its_end():
     """Down at once: the first treasure. To the right and down: the second."""
     problem = replace(find("deep-sea-treasure"), place=None)
     env = environments(problem, (0,), seed=1)
-    value, steps = env.judge(np.array([0]), follow([1]), 1, "validation")
+    value, steps = env.evaluate(np.array([0]), follow([1]), 1, "validation")
     np.testing.assert_allclose(value, [[0.7, -1]], atol=1e-6)
     assert steps[0] == 1
-    value, steps = env.judge(np.array([0]), follow([3, 1, 1]), 1, "validation")
+    value, steps = env.evaluate(np.array([0]), follow([3, 1, 1]), 1, "validation")
     np.testing.assert_allclose(value, [[8.2, -3]], atol=1e-6)
     assert steps[0] == 3
 

@@ -5,14 +5,14 @@ import pytest
 
 from comity.errors import UserError
 from comity.problems import find
-from comity.problems.own_table import completed, described, table_problem
+from comity.problems.own_table import described, resolved, table_problem
 
 
 def test_what_comes_with_a_data_set_is_not_described_again():
     with pytest.raises(UserError, match=r"problem\.label means nothing for data = 'german-credit'"):
         described({"data": "german-credit", "label": "nonsense"})
     with pytest.raises(UserError, match="Did you mean the data set 'adult'"):
-        completed({"data": "adlut"})
+        resolved({"data": "adlut"})
     with pytest.raises(UserError, match="problem = 3: must be a name or a table"):
         find(3)  # type: ignore[arg-type]
 
@@ -25,8 +25,8 @@ def test_objectives_keep_the_order_of_the_attributes():
     names = ["accuracy", "fairness-weight", "fairness-area"]
     assert [objective.name for objective in problem.objectives] == names
     # a column called weight is not taken for the weight of a sample
-    dealt = problem.dealt(2, 1, "iid", "equal")
-    assert np.isfinite(dealt.trivial(range(2), 1, 1)).all()
+    partitioned = problem.partitioned(2, 1, "iid", "equal")
+    assert np.isfinite(partitioned.trivial(range(2), 1, 1)).all()
 
 
 def columns(rows: int = 120):

@@ -19,7 +19,7 @@ from comity.datasets.synthetic import (
 )
 from comity.errors import UserError
 from comity.problems import find
-from comity.problems.data import Deal
+from comity.problems.data import PartitionSpec
 from comity.problems.parity import Losses, Scores, commonest
 from comity.problems.praffl import QUINTILES, SOURCES, portions
 
@@ -49,8 +49,8 @@ def people(*counts):
     return logits(answers), group
 
 
-def dealt(data, clients=None, partition="paper", seed=1, sizes="equal"):
-    return find(f"praffl-{data}").dealt(
+def partitioned(data, clients=None, partition="paper", seed=1, sizes="equal"):
+    return find(f"praffl-{data}").partitioned(
         clients or len(SOURCES[data].portions), seed, partition, sizes
     )
 
@@ -152,7 +152,7 @@ def test_clients_and_preferences_can_be_mapped_over(kind):
     ],
 )
 def test_data_have_the_papers_sizes(data, width, train, test, groups, positive):
-    problem = dealt(data)
+    problem = partitioned(data)
     columns, shares = problem.samples().columns, problem.shares()
     group = columns[f"group:{COLUMN[data]}"]
     assert columns["inputs"].shape == (train + test, width)
@@ -177,7 +177,7 @@ def test_data_have_the_papers_sizes(data, width, train, test, groups, positive):
     ],
 )
 def test_clients_have_the_papers_sizes(data, clients, tests, slack):
-    shares = dealt(data).shares()
+    shares = partitioned(data).shares()
     sizes = [len(s.train) + len(s.validation) for s in shares]
     np.testing.assert_allclose(sizes, clients, atol=slack)
     assert [len(s.train) for s in shares] == [size * 9 // 10 for size in sizes]
@@ -187,11 +187,13 @@ def test_clients_have_the_papers_sizes(data, clients, tests, slack):
 
 def test_rows_to_test_with_are_those_of_the_data():
     split = np.array(shipped("adult")["split"])
-    for share in dealt("adult").shares():
+    for share in partitioned("adult").shares():
         assert set(split[share.test]) == {"test"}
         assert set(split[np.concatenate([share.train, share.validation])]) == {"train"}
-    assert min(s.test.min() for s in dealt("compas").shares()) == 5049
-    one, other = (np.concatenate([s.test for s in dealt("bank", seed=n).shares()]) for n in (1, 2))
+    assert min(s.test.min() for s in partitioned("compas").shares()) == 5049
+    one, other = (
+        np.concatenate([s.test for s in partitioned("bank", seed=n).shares()]) for n in (1, 2)
+    )
     np.testing.assert_array_equal(np.sort(one), np.sort(other))
     assert one.min() < 100  # shuffled
 
@@ -216,7 +218,7 @@ def test_groups_are_those_of_the_data():
 
 @pytest.mark.parametrize(("data", "numbers"), [("compas", 5), ("bank", 5), ("adult", 6)])
 def test_numbers_are_scaled_with_training_rows_alone(data, numbers):
-    problem = dealt(data)
+    problem = partitioned(data)
     before, after = problem.samples().columns["inputs"], problem.columns()["inputs"]
     changed = (before != after).any(dim=0)
     assert changed.sum() == numbers
@@ -230,7 +232,7 @@ def test_numbers_are_scaled_with_training_rows_alone(data, numbers):
 
 
 def test_synthetic_inputs_are_not_scaled():
-    problem = dealt("synthetic")
+    problem = partitioned("synthetic")
     torch.testing.assert_close(problem.columns()["inputs"], problem.samples().columns["inputs"])
 
 
@@ -280,7 +282,7 @@ def test_a_missing_charge_is_no_input():
     ],
 )
 def test_portions_of_synthetic_clients(partition, clients, wanted):
-    problem = dealt("synthetic", clients, partition)
+    problem = partitioned("synthetic", clients, partition)
     one = problem.samples().columns["group:z"].numpy() == 1
     for parts in (("train", "validation"), ("test",)):
         held = [np.concatenate([getattr(s, part) for part in parts]) for s in problem.shares()]
@@ -290,7 +292,7 @@ def test_portions_of_synthetic_clients(partition, clients, wanted):
 
 def test_shares_that_come_out_even_are_even():
     """1,357 rows for training are of group 0: 59 for each of 23 clients."""
-    problem = dealt("synthetic", 23, "even")
+    problem = partitioned("synthetic", 23, "even")
     group = problem.samples().columns["group:z"]
     for share in problem.shares():
         assert (group[np.append(share.train, share.validation)] == 0).sum() == 59
@@ -299,30 +301,30 @@ def test_shares_that_come_out_even_are_even():
 def test_clients_are_of_the_papers_kinds():
     """Those above 25, four fifths of the private sector, half of those without a loan."""
     ages = np.array(shipped("compas")["age"], dtype=float)
-    older, younger = (ages[s.test] for s in dealt("compas").shares())
+    older, younger = (ages[s.test] for s in partitioned("compas").shares())
     assert younger.max() == 25 < older.min() == 26
     for data, file, column, value, wanted in (
         ("adult", "adult", "workclass", "Private", [0.8, 0.2]),
         ("bank", "bank-marketing", "loan", "no", [0.5, 0.1, 0.4]),
     ):
         first = np.array(shipped(file)[column]) == value
-        counts = np.array([first[s.test].sum() for s in dealt(data).shares()])
+        counts = np.array([first[s.test].sum() for s in partitioned(data).shares()])
         np.testing.assert_allclose(counts / counts.sum(), wanted, atol=1e-3)
 
 
 @pytest.mark.parametrize("data", ["synthetic", "bank"])
 @pytest.mark.parametrize("clients", [10, 20])
 def test_many_clients_differ_evenly(data, clients):
-    found = portions(data, Deal(clients, 1, "paper", "equal"))
+    found = portions(data, PartitionSpec(clients, 1, "paper", "equal"))
     np.testing.assert_allclose(found.sum(axis=0), 1)
     np.testing.assert_allclose(found[0], [1.5 / clients, 0.5 / clients])
     np.testing.assert_allclose(np.diff(found, axis=0, n=2), 0, atol=1e-12)
-    assert len(dealt(data, clients).shares()) == clients
+    assert len(partitioned(data, clients).shares()) == clients
 
 
 @pytest.mark.parametrize("data", ["compas", "adult"])
 def test_clients_that_are_what_they_are_can_be_mixed(data):
-    shares = dealt(data, 5, "even").shares()
+    shares = partitioned(data, 5, "even").shares()
     sizes = [len(s.train) for s in shares]
     assert len(sizes) == 5
     assert max(sizes) - min(sizes) <= 2
@@ -331,7 +333,8 @@ def test_clients_that_are_what_they_are_can_be_mixed(data):
 def test_a_deal_depends_on_its_seed_and_mixes_kinds_in_every_part():
     problem = find("praffl-compas")
     shares, again, other = (
-        problem.dealer(problem.samples(), Deal(2, seed, "even", "equal")) for seed in (1, 1, 2)
+        problem.partitioner(problem.samples(), PartitionSpec(2, seed, "even", "equal"))
+        for seed in (1, 1, 2)
     )
     for one, same, different in zip(shares, again, other, strict=True):
         for part in ("train", "validation", "test"):
@@ -340,7 +343,7 @@ def test_a_deal_depends_on_its_seed_and_mixes_kinds_in_every_part():
         held, others = (np.append(s.train, s.validation) for s in (one, different))
         assert len(np.setdiff1d(held, others))  # not just another validation part
     group = find("praffl-synthetic").samples().columns["inputs"][:, -1]
-    for share in dealt("synthetic").shares():
+    for share in partitioned("synthetic").shares():
         parts = [group[rows].mean().item() for rows in (share.train, share.validation)]
         assert parts[0] == pytest.approx(parts[1], abs=0.15)
 
@@ -359,7 +362,7 @@ def test_a_deal_depends_on_its_seed_and_mixes_kinds_in_every_part():
 )
 def test_a_deal_that_cannot_be_is_refused(data, clients, partition, sizes, message):
     with pytest.raises(UserError, match=message):
-        dealt(data, clients, partition, sizes=sizes).shares()
+        partitioned(data, clients, partition, sizes=sizes).shares()
 
 
 # -- synthetic people ----------------------------------------------------------------------
@@ -391,7 +394,7 @@ def test_synthetic_data_are_always_the_same():
     table = synthetic()
     np.testing.assert_array_equal(table.inputs, np.column_stack([points, group]).astype("float32"))
     np.testing.assert_array_equal(table.label, label)
-    assert max(np.concatenate([s.train for s in dealt("synthetic").shares()])) < TRAIN
+    assert max(np.concatenate([s.train for s in partitioned("synthetic").shares()])) < TRAIN
 
 
 def test_the_reference_of_the_specification():
@@ -410,7 +413,7 @@ def test_problems_are_the_papers(name):
     assert problem.losses.kind == ("cov2" if name.endswith("cov2") else "printed")
     assert ("covariance" in problem.title) == name.endswith("cov2")
     assert problem.groups == {f"group:{COLUMN[data]}": SOURCES[data].groups}
-    assert problem.usual == {
+    assert problem.run_defaults == {
         "clients": 3 if data in ("synthetic", "bank") else 2,
         "rounds": 10,
         "partition": "paper",
@@ -434,6 +437,6 @@ def test_the_network_is_the_papers():
 def test_the_trivial_line_of_the_specification():
     """The mean over clients of their majority rates; a constant is perfectly fair."""
     for data, wanted in (("compas", 0.567), ("adult", 0.760)):
-        found = dealt(data).trivial(range(2), 1, 1)
+        found = partitioned(data).trivial(range(2), 1, 1)
         np.testing.assert_allclose(found[:, 1], 1)
         assert found[:, 0].mean() == pytest.approx(wanted, abs=1e-3)

@@ -79,13 +79,13 @@ def search_row(
     }
 
 
-def searches(*rows: dict[str, Any], **yardsticks: Any) -> dict[str, Any]:
+def searches(*rows: dict[str, Any], **baselines: Any) -> dict[str, Any]:
     """The results of a comparison of searches."""
     return {
         "problem": "deep-sea-treasure",
         "reference_point": [0.0, -50.0],
         "rows": list(rows),
-        **yardsticks,
+        **baselines,
     }
 
 

@@ -29,8 +29,8 @@ def row(algorithm: str, preferences: str = "dirichlet", **means: float) -> dict[
     }
 
 
-def table(*rows: dict[str, Any], **yardsticks: Any) -> dict[str, Any]:
-    return {"problem": "p", "reference_point": [-1.0, -101.0], "rows": list(rows), **yardsticks}
+def table(*rows: dict[str, Any], **baselines: Any) -> dict[str, Any]:
+    return {"problem": "p", "reference_point": [-1.0, -101.0], "rows": list(rows), **baselines}
 
 
 def panel(figure: Figure, title: str) -> Axes:

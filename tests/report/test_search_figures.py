@@ -79,13 +79,13 @@ def test_lines_that_lie_on_each_other_are_both_seen(made_search: MakeSearch) -> 
     assert control.get_linestyle() == "--"
 
 
-def compared(make: MakeSearch, path: Path, **yardsticks: Any) -> SearchComparison:
+def compared(make: MakeSearch, path: Path, **baselines: Any) -> SearchComparison:
     rows = [
         search_row("gap", [900.0, 990.0, 994.3 - 1e-10]),
         search_row("random", [800.0, 950.0, 980.0]),
     ]
     search = make([EARLY], [500.0])
-    results = searches(*rows, trivial={"hypervolume": 0.0}, **yardsticks)
+    results = searches(*rows, trivial={"hypervolume": 0.0}, **baselines)
     return SearchComparison(path, results, {"gap": [search], "random": [search]})
 
 

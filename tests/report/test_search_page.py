@@ -124,12 +124,12 @@ def test_a_search_that_misses_nothing_leaves_the_chart_readable(made_search: Mak
     assert chart["layout"]["yaxis2"]["type"] == "log"
 
 
-def compared(make: MakeSearch, path: Path, entry: str, **yardsticks: Any) -> SearchComparison:
+def compared(make: MakeSearch, path: Path, entry: str, **baselines: Any) -> SearchComparison:
     rows = [
         search_row(entry, [100.0, 200.0, 300.0, 990.0], hypervolume=990.0, cardinality=7.0),
         search_row("random", [50.0, 400.0, 500.0, 600.0], hypervolume=600.0, cardinality=9.0),
     ]
-    results = searches(*rows, trivial={"hypervolume": 1.0}, **yardsticks)
+    results = searches(*rows, trivial={"hypervolume": 1.0}, **baselines)
     search = make([EARLY], [1.0])
     return SearchComparison(path, results, {entry: [search], "random": [search]})
 

@@ -79,8 +79,8 @@ MEASURES = {"hypervolume": 980.0, "igd": 0.5, "sparsity": 20.0, "cardinality": 9
 def test_searches_are_told_halfway_and_at_the_end_and_the_best_is_marked() -> None:
     better = search_row("gap", [100.0, 200.0, 960.0], **{**MEASURES, "hypervolume": 990.0})
     earlier = search_row("random", [100.0, 900.0, 950.0], **MEASURES)
-    yardsticks = {"trivial": {"hypervolume": 1.0}, "optimum": {"hypervolume": 994.3}}
-    table = searches_table(searches(better, earlier, **yardsticks))
+    baselines = {"trivial": {"hypervolume": 1.0}, "optimum": {"hypervolume": 994.3}}
+    table = searches_table(searches(better, earlier, **baselines))
     assert [line[:3] + line[-2:] for line in rows_of(table)] == [
         ["gap", "200 ± 0.25", "990 ± 0.5 ★", "15", "1.8 k"],
         ["random", "900 ± 0.25 ★", "980 ± 0.5", "15", "1.8 k"],

@@ -75,7 +75,7 @@ def test_few_rows_are_scaled_like_all(praffl, german):
 
 
 def test_the_paper_s_own_inputs_come_from_the_original_columns():
-    problem = find("praffl-compas").dealt(2, 1, "paper", "equal")
+    problem = find("praffl-compas").partitioned(2, 1, "paper", "equal")
     assert torch.equal(problem.inputs_of(shipped("compas")), problem.columns()["inputs"])
 
 

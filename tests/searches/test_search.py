@@ -11,11 +11,11 @@ import comity
 from comity.algorithms import algorithms
 from comity.core.fleet import Fleet
 from comity.errors import UserError
-from comity.federation.engines.embedded import Embedded
-from comity.federation.loop import Loop
-from comity.federation.server import Federation
+from comity.federation.engines.embedded import EmbeddedEngine
+from comity.federation.loop import RoundLoop
+from comity.federation.server import Server
 from comity.searches import Search, configure_search, generators
-from comity.searches.configuration import sorted_out
+from comity.searches.configuration import split_search_settings
 from comity.searches.execution import execute_search, resume_search, search
 from comity.searches.mofld import MOFLD
 from tests.tiny import TINY
@@ -36,7 +36,7 @@ def contents(found: Search) -> dict[str, bytes]:
 
 
 def configuration(**settings):
-    return configure_search(sorted_out({"problem": TINY.name, **SMALL, **settings}))
+    return configure_search(split_search_settings({"problem": TINY.name, **SMALL, **settings}))
 
 
 ACTING = sorted(name for name, found in algorithms().items() if not found.needs_losses())
@@ -89,9 +89,9 @@ def test_candidates_trained_together_equal_candidates_trained_apart():
     initial = [Fleet.of(TINY.model(), 1) for _ in range(2)]
 
     def trained(*parts):
-        with Embedded(union) as engine:
-            federations = [Federation(union, clients, initial[i]) for i, clients in parts]
-            loop = Loop(engine, *federations)
+        with EmbeddedEngine(union) as engine:
+            federations = [Server(union, clients, initial[i]) for i, clients in parts]
+            loop = RoundLoop(engine, *federations)
             loop.install()
             list(loop.rounds())
             loop.finish()
@@ -211,13 +211,13 @@ def test_test_episodes_are_used_once_at_the_end(tmp_path, monkeypatch):
     purposes = []
     from comity.searches.evaluation import Evaluation
 
-    original = Evaluation.judge
+    original = Evaluation.evaluate
 
     def watching(self, models, purpose, episodes):
         purposes.append(purpose)
         return original(self, models, purpose, episodes)
 
-    monkeypatch.setattr(Evaluation, "judge", watching)
+    monkeypatch.setattr(Evaluation, "evaluate", watching)
     made(tmp_path)
     assert purposes.count("test") == 1
     assert purposes[-1] == "test"

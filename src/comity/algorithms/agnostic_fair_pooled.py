@@ -33,7 +33,7 @@ def covariation(outputs: Tensor, group: Tensor, mean: float) -> Tensor:
     title="AgnosticFair, pooled",
     paper="Du et al., 2021 (public code)",
     family="centralised: data are pooled",
-    travels="the raw data of all clients to one place; back, the model",
+    communication="the raw data of all clients to one place; back, the model",
     tuned={key: {"optimiser": "sgd", "rounds": 15} for key in PRAFFL},
 )
 class AgnosticFairPooled(Algorithm):
@@ -59,7 +59,7 @@ class AgnosticFairPooled(Algorithm):
         return [Phase(loss=loss)]
 
     def mix(self, round: Round) -> Mapping[str, Mixing]:
-        only = np.array([client == round.everyone[0] for client in round.present], dtype=float)
+        only = np.array([client == round.clients[0] for client in round.participants], dtype=float)
         # if its training broke, the others still hold the model from which it started
-        weights = only if only.any() else np.ones(len(round.present))
-        return {"*": Mixing.shared(weights, receivers=round.everyone)}
+        weights = only if only.any() else np.ones(len(round.participants))
+        return {"*": Mixing.shared(weights, receivers=round.clients)}

@@ -11,7 +11,7 @@ from torch.func import functional_call
 
 from comity.algorithms.base import algorithm
 from comity.algorithms.fedavg import FedAvg
-from comity.algorithms.parts import named, under
+from comity.algorithms.parts import add_prefix, strip_prefix
 from comity.core.phases import Batch, Phase, View
 from comity.core.typing import Tree
 from comity.problems import Problem
@@ -44,7 +44,7 @@ class Mixture(nn.Module):
     title="APFL",
     paper="Deng et al., 2020",
     family="client-specific: personalised",
-    travels="the global model, both ways; private models and α stay",
+    communication="the global model, both ways; private models and α stay",
 )
 class APFL(FedAvg):
     """Clients train w on f(w), and v on f(v̄); α follows the first batch of a round.
@@ -88,21 +88,21 @@ class APFL(FedAvg):
 
         def moved(parameters: Tree, grads: Tree, view: View) -> Tree:
             alpha = parameters["alpha"]
-            v, w = under(parameters, "personal."), under(parameters, "shared.")
+            v, w = strip_prefix(parameters, "personal."), strip_prefix(parameters, "shared.")
             slopes = [
                 (
                     (v[k] - w[k])
                     * (alpha * grads[f"personal.{k}"] + (1 - alpha) * grads[f"shared.{k}"])
                 )
-                for k in under(grads, "shared.")
+                for k in strip_prefix(grads, "shared.")
             ]
             slope = torch.stack([s.sum() for s in slopes]).sum() + _DECAY * alpha
             return {"alpha": (alpha - view.rate * slope).clamp(0.0, 1.0)}
 
         def merged(parameters: Tree, everything: Batch, view: View) -> Tree:
             alpha = parameters["alpha"]
-            v, w = under(parameters, "personal."), under(parameters, "shared.")
-            return named({k: alpha * v[k] + (1 - alpha) * w[k] for k in v}, "personal.")
+            v, w = strip_prefix(parameters, "personal."), strip_prefix(parameters, "shared.")
+            return add_prefix({k: alpha * v[k] + (1 - alpha) * w[k] for k in v}, "personal.")
 
         models = ("shared.*", "personal.*")
         return [Phase(train=models, loss=loss, after_step=moved, after=merged)]

@@ -31,7 +31,7 @@ class Declaration:
     title: str
     paper: str
     family: str
-    travels: str
+    communication: str
     tuned: Mapping[str, Mapping[str, Any]]
     """The paper's settings by problem; ``local_steps`` among them speaks to the learner."""
 
@@ -41,16 +41,16 @@ class Round:
     """What the server sees of a round: the clients that sent, in the order of their ids."""
 
     number: int
-    present: tuple[int, ...]
-    everyone: tuple[int, ...]
+    participants: tuple[int, ...]
+    clients: tuple[int, ...]
     sent: Fleet
     """One row a client; where objectives are trained apart, one an objective of each client."""
     start: Fleet
     """The model from which each row started this round."""
     sizes: FloatArray = field(default_factory=lambda: np.zeros(0))
     """How much data each present client has; equal for environments."""
-    told: Mapping[str, FloatArray] = field(default_factory=dict)
-    """What the present clients told beside their models (`Algorithm.tells`), one row each."""
+    statistics: Mapping[str, FloatArray] = field(default_factory=dict)
+    """What the present clients told beside their models (`Algorithm.statistics`), one row each."""
     asked: int = 0
     """How many clients the round asked for; those whose models were broken are not present."""
     seed: int = 0
@@ -61,7 +61,7 @@ class Round:
 class Survey:
     """What the present clients said of the models that they received, before training."""
 
-    present: tuple[int, ...]
+    participants: tuple[int, ...]
     values: Mapping[str, FloatArray]
     """What the algorithm asks for (`Algorithm.surveys`) by name, one row a client."""
     gradients: Fleet | None = None
@@ -82,11 +82,11 @@ class Algorithm(Settings):
     """
     sends: ClassVar[tuple[str, ...]] = ("*",)
     """Which tensors travel, as patterns of their names; all others never leave their client."""
-    lands: ClassVar[Mapping[str, str]] = {}
+    receive_as: ClassVar[Mapping[str, str]] = {}
     """Where received tensors are put, by prefixes of names; unless said, where they came from."""
     guided: ClassVar[tuple[str, ...]] = ()
     """Tensors, as patterns, of which clients share one update: ConFREE may choose the step."""
-    tells: ClassVar[tuple[str, ...]] = ()
+    statistics: ClassVar[tuple[str, ...]] = ()
     """Which tensors a client tells the server beside its model; they are not mixed."""
     apart: ClassVar[bool] = False
     """Clients train one copy for each objective alone, from the same start, and send them all."""
@@ -101,7 +101,7 @@ class Algorithm(Settings):
     """It reads labels and one group of people for each sample."""
     needs_classes: ClassVar[bool] = False
     """It reads labels that are classes, with one output of the network for each."""
-    usual: ClassVar[Mapping[str, Any]] = {}
+    run_defaults: ClassVar[Mapping[str, Any]] = {}
     """Run-level settings under it unless somebody says otherwise."""
 
     @classmethod
@@ -110,7 +110,7 @@ class Algorithm(Settings):
         local = cls.build is not Algorithm.build or cls.needs_groups or cls.needs_classes
         return local or cls.apart or "gradients" in cls.surveys or "losses" in cls.surveys
 
-    def suits(self, problem: Problem, participants: int) -> None:
+    def check(self, problem: Problem, participants: int) -> None:
         """Refuse (`UserError`) a run that its settings do not fit, before anything is written."""
 
     def build(self, model: nn.Module, problem: Problem) -> nn.Module:
@@ -125,7 +125,7 @@ class Algorithm(Settings):
         """What `build` made, as a plain module that predicts at a client's preference."""
         return module
 
-    def spanned(self, objectives: int, purpose: str) -> FloatArray | None:
+    def evaluation_preferences(self, objectives: int, purpose: str) -> FloatArray | None:
         """The preferences for which a client's model is judged, if it takes any; else None.
 
         Such a module's forward takes preferences after the inputs, see `Conditional`.
@@ -133,7 +133,7 @@ class Algorithm(Settings):
         return None
 
     @property
-    def keeps_trained(self) -> bool:
+    def select_after_training(self) -> bool:
         """One round is chosen for all by what clients have trained, not by what they were sent."""
         return False
 
@@ -141,16 +141,16 @@ class Algorithm(Settings):
         """How a client trains in a round. Default: in one phase, on its own objective."""
         return [Phase()]
 
-    def phases_alone(self, problem: Problem) -> Sequence[Phase]:
+    def local_phases(self, problem: Problem) -> Sequence[Phase]:
         """How a client trains when the server neither tells it anything nor mixes afterwards."""
         return [replace(phase, weights=None, surveyed=False) for phase in self.phases(problem)]
 
-    def answer(self, problem: Problem) -> Update:
+    def survey_client(self, problem: Problem) -> Update:
         """How one client answers a survey, where it asks for more than learners know."""
         return lambda parameters, everything, view: {}
 
-    def brief(self, survey: Survey) -> dict[str, FloatArray]:
-        """The server's answer to a survey, the same for all clients (`View.brief`)."""
+    def broadcast(self, survey: Survey) -> dict[str, FloatArray]:
+        """The server's answer to a survey, the same for all clients (`View.broadcast`)."""
         return {}
 
     def mix(self, round: Round) -> Mapping[str, Mixing | Pick]:
@@ -165,7 +165,7 @@ class Algorithm(Settings):
         """The present partition of the clients, for algorithms that keep one."""
         return None
 
-    def account(self) -> dict[str, Any]:
+    def diagnostics(self) -> dict[str, Any]:
         """What the history tells of the server's work in this round, as plain values."""
         return {}
 
@@ -187,13 +187,13 @@ def algorithm(
     title: str,
     paper: str,
     family: str,
-    travels: str,
+    communication: str,
     tuned: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Callable[[A], A]:
     """Register an algorithm under a name, with its declaration."""
 
     def declare(cls: A) -> A:
-        cls.declaration = Declaration(name, title, paper, family, travels, tuned or {})
+        cls.declaration = Declaration(name, title, paper, family, communication, tuned or {})
         _REGISTRY[name] = cls
         return cls
 

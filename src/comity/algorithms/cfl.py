@@ -21,7 +21,7 @@ from comity.settings import setting
     title="Clustered federated learning",
     paper="Sattler et al., 2019; one-threshold rule: FedPref's experiments",
     family="client-specific: one model a cluster",
-    travels="the model, both ways",
+    communication="the model, both ways",
     tuned={
         "deep-sea-treasure": {"threshold": 5.0, "patience": 2, "local_steps": 1000},
         "minecart-deterministic": {"threshold": 3.0, "patience": 2, "local_steps": 2000},
@@ -79,7 +79,7 @@ class CFL(Clustered):
             return bool(small)
 
         clusters.refine(
-            round.present,
+            round.participants,
             stalled,
             lambda rows: linkage_bipartition(cosine(gram[np.ix_(rows, rows)]), self.linkage),
             patience=self.patience if self.rule == "patience" else 1,
@@ -87,7 +87,7 @@ class CFL(Clustered):
         weights: list[FloatArray] = []
         route: dict[int, int] = {}
         for members in clusters.members:
-            row = np.where(np.isin(round.present, members), round.sizes, 0.0)
+            row = np.where(np.isin(round.participants, members), round.sizes, 0.0)
             if row.sum() > 0:  # nobody of an absent cluster sent: its model stays as it is
                 route.update(dict.fromkeys(members, len(weights)))
                 weights.append(row / row.sum())

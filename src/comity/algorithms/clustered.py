@@ -18,7 +18,7 @@ class Clustered(Algorithm):
     def _partition(self, round: Round) -> Clusters:
         """The present partition; in the first round, everybody together."""
         if self._clusters is None:
-            self._clusters = Clusters(round.everyone)
+            self._clusters = Clusters(round.clients)
         return self._clusters
 
     def clusters(self) -> list[list[int]] | None:

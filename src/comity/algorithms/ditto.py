@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from comity.algorithms.base import algorithm
 from comity.algorithms.fedavg import FedAvg
-from comity.algorithms.parts import under
+from comity.algorithms.parts import strip_prefix
 from comity.core.phases import Batch, Phase, View
 from comity.core.typing import Tree
 from comity.problems import Problem
@@ -34,7 +34,7 @@ class Pair(nn.Module):
     title="Ditto",
     paper="Li et al., 2021",
     family="client-specific: personalised",
-    travels="the global model, both ways; private models stay",
+    communication="the global model, both ways; private models stay",
 )
 class Ditto(FedAvg):
     """w as in FedAvg; v minimises f_i(v) + λ/2 ‖v − w_received‖²."""
@@ -49,8 +49,8 @@ class Ditto(FedAvg):
 
     def phases(self, problem: Problem) -> list[Phase]:
         def private(parameters: Tree, batch: Batch, view: View) -> Tensor:
-            received = under(view.received, "shared.")
-            own = under(parameters, "personal.")
+            received = strip_prefix(view.received, "shared.")
+            own = strip_prefix(parameters, "personal.")
             squares = [(own[k] - received[k]).square().sum() for k in received]
             loss = view.objective(view.forward(parameters, batch["inputs"]), batch)
             return loss + self.pull / 2 * torch.stack(squares).sum()

@@ -28,7 +28,7 @@ def disparity(yes: FloatArray, members: FloatArray) -> FloatArray:
     title="FairFed",
     paper="Ezzeldin et al., 2023",
     family="single global model: fair to groups of people",
-    travels="the model and counts of answers by group; back, the model",
+    communication="the model and counts of answers by group; back, the model",
     tuned={key: {"alpha": 0.01, "beta": 0.1} for key in PRAFFL},
 )
 class FairFed(FairBatch):
@@ -45,7 +45,7 @@ class FairFed(FairBatch):
 
     _weights: dict[int, float] = PrivateAttr(default_factory=dict)
 
-    def answer(self, problem: Problem) -> Update:
+    def survey_client(self, problem: Problem) -> Update:
         cells = Cells(problem)
 
         def counted(parameters: Tree, everything: Batch, view: View) -> Tree:
@@ -60,8 +60,8 @@ class FairFed(FairBatch):
 
         return counted
 
-    def brief(self, survey: Survey) -> dict[str, FloatArray]:
-        if not survey.present:
+    def broadcast(self, survey: Survey) -> dict[str, FloatArray]:
+        if not survey.participants:
             return {}
         yes, members = survey.values["yes"], survey.values["members"]
         sizes = members.sum(axis=1)
@@ -72,19 +72,19 @@ class FairFed(FairBatch):
             right = survey.values["right"]
             accuracy = np.abs(right / sizes - right.sum() / sizes.sum())
             away = np.where((members > 0).all(axis=1), away, accuracy)
-            pairs = zip(survey.present, sizes / sizes.sum(), strict=True)
+            pairs = zip(survey.participants, sizes / sizes.sum(), strict=True)
             before = np.array([self._weights.get(client, share) for client, share in pairs])
             weights = np.clip(before - self.beta * (away - away.mean()), 0.0, None)
         if weights.sum() > 0:  # additive: nobody may be left with any weight
             weights = weights / weights.sum()
-            self._weights |= dict(zip(survey.present, weights.tolist(), strict=True))
+            self._weights |= dict(zip(survey.participants, weights.tolist(), strict=True))
         return {}
 
     def mix(self, round: Round) -> Mapping[str, Mixing]:
-        weights = np.array([self._weights.get(client, 0.0) for client in round.present])
+        weights = np.array([self._weights.get(client, 0.0) for client in round.participants])
         if not weights.any():
             weights = round.sizes
-        return {"*": Mixing.shared(weights, receivers=round.everyone)}
+        return {"*": Mixing.shared(weights, receivers=round.clients)}
 
     def state(self) -> dict[str, Any]:
         return {"weights": sorted(self._weights.items())}

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from comity.algorithms.base import algorithm
 from comity.algorithms.fedavg import FedAvg
-from comity.algorithms.parts import frozen, named, under
+from comity.algorithms.parts import add_prefix, frozen, strip_prefix
 from comity.core.phases import Batch, Phase, View
 from comity.core.typing import Tree
 from comity.problems import Problem
@@ -38,10 +38,10 @@ class Adaptive(nn.Module):
 
 def adapted(parameters: Tree) -> Tree:
     """θ̂ = θ_i + (θ − θ_i) ∘ W for the top tensors, θ for all others."""
-    own, arrived = under(parameters, "model."), under(parameters, "arrived.")
-    taken = {k.replace("/", "."): w for k, w in under(parameters, "top.").items()}
+    own, arrived = strip_prefix(parameters, "model."), strip_prefix(parameters, "arrived.")
+    taken = {k.replace("/", "."): w for k, w in strip_prefix(parameters, "top.").items()}
     mixed = {k: own[k] + (arrived[k] - own[k]) * taken[k] for k in taken}
-    return named({**arrived, **mixed}, "model.")
+    return add_prefix({**arrived, **mixed}, "model.")
 
 
 @algorithm(
@@ -49,13 +49,13 @@ def adapted(parameters: Tree) -> Tree:
     title="FedALA",
     paper="Zhang et al., 2023",
     family="client-specific: personalised",
-    travels="the model, both ways; W stays",
+    communication="the model, both ways; W stays",
 )
 class FedALA(FedAvg):
     """W ← clip(W − η ∇_θ̂ L ∘ (θ − θ_i), 0, 1), then θ_i ← θ̂ and local training of all tensors."""
 
     sends: ClassVar[tuple[str, ...]] = ("model.*",)
-    lands: ClassVar[Mapping[str, str]] = {"model.": "arrived."}
+    receive_as: ClassVar[Mapping[str, str]] = {"model.": "arrived."}
 
     top: int = setting(2, "how many of the last tensors have weights of their own", at_least=1)
     rate: float = setting(1.0, "η: step size of W", above=0)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from comity.algorithms.base import Algorithm, Round, algorithm
-from comity.algorithms.parts import frozen, under
+from comity.algorithms.parts import frozen, strip_prefix
 from comity.core.mixing import Mixing
 from comity.core.phases import Phase, View
 from comity.core.typing import FloatArray, Tree
@@ -44,7 +44,7 @@ def attention(squares: FloatArray, step: float, sigma: float) -> FloatArray:
     title="FedAMP",
     paper="Huang et al., 2021",
     family="client-specific: personalised",
-    travels="the model; back, a mean of similar ones",
+    communication="the model; back, a mean of similar ones",
 )
 class FedAMP(Algorithm):
     """u_i = Σ_j ξ_ij θ_j; clients minimise f_i(θ) + λ / 2α ‖θ − u_i‖², each from its own θ_i.
@@ -54,7 +54,7 @@ class FedAMP(Algorithm):
     """
 
     sends: ClassVar[tuple[str, ...]] = ("model.*",)
-    lands: ClassVar[Mapping[str, str]] = {"model.": "anchor."}
+    receive_as: ClassVar[Mapping[str, str]] = {"model.": "anchor."}
 
     pull: float = setting(1.0, "λ: strength of the pull to the cloud model", at_least=0)
     step: float = setting(0.5, "α: how much others count in the cloud model", above=0)
@@ -70,7 +70,7 @@ class FedAMP(Algorithm):
 
     def phases(self, problem: Problem) -> list[Phase]:
         def pulled(tensors: Tree, view: View) -> Tensor:
-            own, anchor = under(tensors, "model."), under(tensors, "anchor.")
+            own, anchor = strip_prefix(tensors, "model."), strip_prefix(tensors, "anchor.")
             squares = [(own[k] - anchor[k]).square().sum() for k in own]
             return self.pull / (2 * self.step) * torch.stack(squares).sum()
 
@@ -84,4 +84,4 @@ class FedAMP(Algorithm):
         apart = squares[~np.eye(len(squares), dtype=bool)]
         scale = float(np.median(apart)) if self.relative and apart.any() else 1.0
         weights = attention(squares, self.step * scale, self.sigma * scale)
-        return {"*": Mixing.personal(weights, round.present)}
+        return {"*": Mixing.personal(weights, round.participants)}

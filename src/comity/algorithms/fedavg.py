@@ -14,7 +14,7 @@ from comity.core.mixing import Mixing
     title="Federated averaging",
     paper="McMahan et al., 2017",
     family="single global model",
-    travels="the model, both ways",
+    communication="the model, both ways",
     tuned={
         "minecart-deterministic": {"local_steps": 5000},
         "lunar-lander": {"local_steps": 5000},
@@ -30,4 +30,4 @@ class FedAvg(Algorithm):
     guided: ClassVar[tuple[str, ...]] = ("*",)
 
     def mix(self, round: Round) -> Mapping[str, Mixing]:
-        return {"*": Mixing.shared(round.sizes, receivers=round.everyone)}
+        return {"*": Mixing.shared(round.sizes, receivers=round.clients)}

@@ -19,7 +19,7 @@ from comity.problems import Problem
     title="FedBABU",
     paper="Oh et al., 2022",
     family="client-specific: personalised",
-    travels="the body, both ways; the head is the common initial one",
+    communication="the body, both ways; the head is the common initial one",
 )
 class FedBABU(FedAvg):
     """b ← mean of the bodies; after the last round every client trains body and head.
@@ -28,7 +28,7 @@ class FedBABU(FedAvg):
     """
 
     sends: ClassVar[tuple[str, ...]] = ("body.*",)
-    usual: ClassVar[Mapping[str, Any]] = {"fine_tune": "extra:5"}
+    run_defaults: ClassVar[Mapping[str, Any]] = {"fine_tune": "extra:5"}
 
     def build(self, model: nn.Module, problem: Problem) -> nn.Module:
         return Split(*split(model, problem))
@@ -36,5 +36,5 @@ class FedBABU(FedAvg):
     def phases(self, problem: Problem) -> list[Phase]:
         return [Phase(train=("body.*",))]
 
-    def phases_alone(self, problem: Problem) -> list[Phase]:
+    def local_phases(self, problem: Problem) -> list[Phase]:
         return [Phase()]

@@ -46,8 +46,8 @@ class CommonWeights(Algorithm):
 
     _weights: FloatArray | None = PrivateAttr(None)
 
-    def brief(self, survey: Survey) -> dict[str, FloatArray]:
-        if survey.present:
+    def broadcast(self, survey: Survey) -> dict[str, FloatArray]:
+        if survey.participants:
             gram = gram_of_mean(survey)
             if self._weights is None:
                 self._weights = np.full(len(gram), 1.0 / len(gram))
@@ -62,12 +62,12 @@ class CommonWeights(Algorithm):
         raise NotImplementedError
 
     def phases(self, problem: Problem) -> list[Phase]:
-        return [Phase(weights=lambda view: view.brief["weights"], surveyed=True)]
+        return [Phase(weights=lambda view: view.broadcast["weights"], surveyed=True)]
 
     def mix(self, round: Round) -> Mapping[str, Mixing]:
-        n = len(round.present)
+        n = len(round.participants)
         mean = np.full(n, self.server_rate / n)
-        return {"*": Mixing.step(mean, receivers=round.everyone, base=round.start.select([0]))}
+        return {"*": Mixing.step(mean, receivers=round.clients, base=round.start.select([0]))}
 
     def state(self) -> dict[str, Any]:
         return {} if self._weights is None else {"weights": self._weights.tolist()}
@@ -80,7 +80,7 @@ class CommonWeights(Algorithm):
 def gram_of_mean(survey: Survey) -> FloatArray:
     """G = J̄ᵀJ̄ of the mean Jacobian J̄ = mean_i J_i; the mean of the clients' Grams is another."""
     assert survey.gradients is not None
-    n = len(survey.present)
+    n = len(survey.participants)
     objectives = len(survey.gradients) // n
     mean = np.tile(np.eye(objectives), n) / n
     gram: FloatArray = sum(survey.gradients.mix(mean).gram().values(), np.zeros(()))
@@ -92,7 +92,7 @@ def gram_of_mean(survey: Survey) -> FloatArray:
     title="FedCMOO",
     paper="Askin et al., 2024",
     family="single global model: common descent of all objectives",
-    travels="the model and one gradient an objective; back, the model and their weights",
+    communication="the model and one gradient an objective; back, the model and their weights",
     tuned=THESIS,
 )
 class FedCMOO(CommonWeights):

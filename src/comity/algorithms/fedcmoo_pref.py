@@ -21,7 +21,7 @@ _NEARLY_WORST = 0.9
     title="FedCMOO-Pref",
     paper="Askin et al., 2024; linear programme: Mahapatra & Rajan, 2020",
     family="single global model: preference-driven",
-    travels="the model, one gradient and one loss an objective, preferences; back, w",
+    communication="the model, one gradient and one loss an objective, preferences; back, w",
     tuned=THESIS,
 )
 class FedCMOOPref(CommonWeights):

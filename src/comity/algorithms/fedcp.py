@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from comity.algorithms.base import algorithm
 from comity.algorithms.fedavg import FedAvg
-from comity.algorithms.parts import frozen, mmd, named, split, under
+from comity.algorithms.parts import add_prefix, frozen, mmd, split, strip_prefix
 from comity.core.phases import Batch, Phase, View
 from comity.core.typing import FloatArray, Tree
 from comity.problems import Problem
@@ -54,13 +54,13 @@ class Gated(nn.Module):
     title="FedCP",
     paper="Zhang et al., 2023",
     family="client-specific: personalised",
-    travels="body, gate and half the sum of both heads; back, body, gate, global head",
+    communication="body, gate and half the sum of both heads; back, body, gate, global head",
 )
 class FedCP(FedAvg):
     """f_i with Gumbel noise on the gate, plus λ MMD(features, those of the body that arrived)."""
 
     sends: ClassVar[tuple[str, ...]] = ("body.*", "gate.*", "upload.*")
-    lands: ClassVar[Mapping[str, str]] = {"upload.": "common."}
+    receive_as: ClassVar[Mapping[str, str]] = {"upload.": "common."}
     guided: ClassVar[tuple[str, ...]] = ("body.*",)
 
     strength: float = setting(0.0, "λ: how much features stay like the global body's", at_least=0)
@@ -78,7 +78,7 @@ class FedCP(FedAvg):
 
         def arrived(parameters: Tree, everything: Batch, view: View) -> Tree:
             own = {"context": context(parameters["head.weight"])}
-            return {**own, **named(under(parameters, "body."), "arrived.")}
+            return {**own, **add_prefix(strip_prefix(parameters, "body."), "arrived.")}
 
         def loss(parameters: Tree, batch: Batch, view: View) -> Tensor:
             found = view.forward(parameters, batch["inputs"], view.drawn["noise"])
@@ -87,8 +87,8 @@ class FedCP(FedAvg):
             return view.objective(outputs, batch) + self.strength * near
 
         def uploaded(parameters: Tree, everything: Batch, view: View) -> Tree:
-            own, common = under(parameters, "head."), under(parameters, "common.")
-            return named({k: (own[k] + common[k]) / 2 for k in own}, "upload.")
+            own, common = strip_prefix(parameters, "head."), strip_prefix(parameters, "common.")
+            return add_prefix({k: (own[k] + common[k]) / 2 for k in own}, "upload.")
 
         trained = ("body.*", "gate.*", "head.*")
         return [Phase(train=trained, before=arrived, loss=loss, draw=drawn, after=uploaded)]

@@ -24,7 +24,7 @@ from comity.settings import setting
     title="FedFB",
     paper="Zeng et al., 2021",
     family="single global model: fair to groups of people",
-    travels="the model, losses and counts by label and group; back, the model and weights of these",
+    communication="the model, losses and counts by label and group; back, it and their weights",
     tuned={key: {"alpha": 0.01} for key in PRAFFL},
 )
 class FedFB(Algorithm):
@@ -47,7 +47,7 @@ class FedFB(Algorithm):
     _moves: int = PrivateAttr(0)
     _totals: dict[int, float] = PrivateAttr(default_factory=dict)
 
-    def answer(self, problem: Problem) -> Update:
+    def survey_client(self, problem: Problem) -> Update:
         cells = Cells(problem)
 
         def counted(parameters: Tree, everything: Batch, view: View) -> Tree:
@@ -61,10 +61,10 @@ class FedFB(Algorithm):
 
         return counted
 
-    def brief(self, survey: Survey) -> dict[str, FloatArray]:
+    def broadcast(self, survey: Survey) -> dict[str, FloatArray]:
         """Move λ by what clients lose with the model that they received; tell n λ(y,z) / m_z."""
         counts = survey.values["cells"]
-        if not survey.present:
+        if not survey.participants:
             if self._told is None:
                 raise UserError("No client has finite losses at the first model: check the data.")
             return {"weights": self._told}
@@ -78,7 +78,7 @@ class FedFB(Algorithm):
         weights = self._balance / members
         self._totals = {
             client: float((own * weights).sum())
-            for client, own in zip(survey.present, counts, strict=True)
+            for client, own in zip(survey.participants, counts, strict=True)
         }
         self._told = cells.sum() * weights
         return {"weights": self._told}
@@ -98,18 +98,18 @@ class FedFB(Algorithm):
 
         def loss(parameters: Tree, batch: Batch, view: View) -> Tensor:
             entropy = cross_entropy(view.forward(parameters, batch["inputs"]), batch["label"])
-            return (cells.pick(view.brief["weights"], batch) * entropy).mean()
+            return (cells.pick(view.broadcast["weights"], batch) * entropy).mean()
 
         return [Phase(loss=loss)]
 
-    def phases_alone(self, problem: Problem) -> list[Phase]:
+    def local_phases(self, problem: Problem) -> list[Phase]:
         """Without a server that keeps λ: on the client's own objective."""
         return [Phase()]
 
     def mix(self, round: Round) -> Mapping[str, Mixing]:
-        totals = np.array([self._totals.get(client, 0.0) for client in round.present])
+        totals = np.array([self._totals.get(client, 0.0) for client in round.participants])
         weights = totals if totals.any() else round.sizes
-        return {"*": Mixing.shared(weights, receivers=round.everyone)}
+        return {"*": Mixing.shared(weights, receivers=round.clients)}
 
     def state(self) -> dict[str, Any]:
         if self._balance is None or self._told is None:

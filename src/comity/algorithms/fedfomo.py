@@ -11,7 +11,7 @@ from pydantic import PrivateAttr
 from torch import Tensor, nn
 
 from comity.algorithms.base import Algorithm, Round, algorithm
-from comity.algorithms.parts import frozen, named, under
+from comity.algorithms.parts import add_prefix, frozen, strip_prefix
 from comity.core.mixing import Pick
 from comity.core.phases import Batch, Phase, View
 from comity.core.typing import FloatArray, Tree
@@ -60,7 +60,7 @@ def weighed(own: Tree, offers: Tree, loss: Tensor, losses: Tensor) -> tuple[Tree
     title="FedFomo",
     paper="Zhang et al., 2021",
     family="client-specific: personalised",
-    travels="the model and what offers were worth; back, a few clients' whole models",
+    communication="the model and what offers were worth; back, a few clients' whole models",
 )
 class FedFomo(Algorithm):
     """The server sends each client the M models of those that have helped it most so far.
@@ -69,8 +69,8 @@ class FedFomo(Algorithm):
     """
 
     sends: ClassVar[tuple[str, ...]] = ("model.*",)
-    lands: ClassVar[Mapping[str, str]] = {"model.": "offers."}
-    tells: ClassVar[tuple[str, ...]] = ("gains",)
+    receive_as: ClassVar[Mapping[str, str]] = {"model.": "offers."}
+    statistics: ClassVar[tuple[str, ...]] = ("gains",)
 
     offers: int = setting(5, "M: models that a client is sent", at_least=1)
 
@@ -87,40 +87,40 @@ class FedFomo(Algorithm):
 
     def phases(self, problem: Problem) -> list[Phase]:
         def chosen(parameters: Tree, everything: Batch, view: View) -> Tree:
-            own, offers = under(parameters, "model."), under(parameters, "offers.")
+            own, offers = strip_prefix(parameters, "model."), strip_prefix(parameters, "offers.")
 
             def loss(model: Tree) -> Tensor:
-                changed = {**parameters, **named(model, "model.")}
+                changed = {**parameters, **add_prefix(model, "model.")}
                 outputs = view.forward(changed, view.validation["inputs"])
                 return view.objective(outputs, view.validation)
 
             losses = torch.vmap(loss)(offers)
             model, gains = weighed(own, offers, loss(own), losses)
-            return {**named(model, "model."), "gains": gains}
+            return {**add_prefix(model, "model."), "gains": gains}
 
         return [Phase(train=("model.*",), before=chosen)]
 
     def mix(self, round: Round) -> Mapping[str, Pick]:
-        for client, gains in zip(round.present, round.told["gains"], strict=True):
+        for client, gains in zip(round.participants, round.statistics["gains"], strict=True):
             known = self._affinity.setdefault(client, {client: 1.0})
             offered = self._offered.get(client, ())
             for giver, gain in dict(zip(offered, gains.tolist(), strict=False)).items():
                 known[giver] = known.get(giver, 0.0) + gain
-        count = round.told["gains"].shape[1]
-        rows = np.stack([self._best(client, round, count) for client in round.everyone])
-        for client, row in zip(round.everyone, rows, strict=True):
-            self._offered[client] = [round.present[place] for place in row]
-        route = {client: row for row, client in enumerate(round.everyone)}
-        return {"*": Pick(rows, len(round.present), route)}
+        count = round.statistics["gains"].shape[1]
+        rows = np.stack([self._best(client, round, count) for client in round.clients])
+        for client, row in zip(round.clients, rows, strict=True):
+            self._offered[client] = [round.participants[place] for place in row]
+        route = {client: row for row, client in enumerate(round.clients)}
+        return {"*": Pick(rows, len(round.participants), route)}
 
     def _best(self, client: int, round: Round, count: int) -> np.ndarray[Any, np.dtype[np.int64]]:
         """Places of the givers that have helped a client most; of equal ones, those in turn."""
-        known, n = self._affinity.get(client, {client: 1.0}), len(round.present)
+        known, n = self._affinity.get(client, {client: 1.0}), len(round.participants)
         turn = [(place - client - round.number) % n for place in range(n)]
-        worth = [known.get(giver, 0.0) for giver in round.present]
+        worth = [known.get(giver, 0.0) for giver in round.participants]
         order = np.lexsort((turn, [-value for value in worth]))[:count]
         # where there are fewer givers, one's own model fills up: it is worth nothing to oneself
-        filler = round.present.index(client) if client in round.present else order[-1]
+        filler = round.participants.index(client) if client in round.participants else order[-1]
         return np.concatenate([order, np.full(count - len(order), filler)])
 
     def state(self) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from comity.settings import setting
     title="FedMGDA+",
     paper="Hu et al., 2022",
     family="single global model: common descent of all clients",
-    travels="the model, both ways",
+    communication="the model, both ways",
 )
 class FedMGDAPlus(Algorithm):
     """θ ← θ − η_t Σ_i λ*_i ḡ_i with ḡ_i = g_i / ‖g_i‖ and g_i = θ − θ_i'.
@@ -59,7 +59,7 @@ class FedMGDAPlus(Algorithm):
             )
             weights[live] = self.server_rate * self.decay**self._steps * lam / norms
             self._steps += 1
-        return {"*": Mixing.step(weights, receivers=round.everyone, base=round.start.select([0]))}
+        return {"*": Mixing.step(weights, receivers=round.clients, base=round.start.select([0]))}
 
     def state(self) -> dict[str, Any]:
         return {"steps": self._steps}

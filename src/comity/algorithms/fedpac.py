@@ -63,7 +63,7 @@ def combination(moments: FloatArray, variances: FloatArray, client: int) -> Floa
     title="FedPAC",
     paper="Xu et al., 2023",
     family="client-specific: personalised",
-    travels="body, head, class centroids and moments of features; back, body, own head, centroids",
+    communication="body, head, class centroids, feature moments; back, body, own head, centroids",
 )
 class FedPAC(FedAvg):
     """First the head, then the body on f_i + λ mean ‖z − c_y‖²; heads by how alike the data are."""
@@ -71,7 +71,7 @@ class FedPAC(FedAvg):
     needs_classes: ClassVar[bool] = True
     guided: ClassVar[tuple[str, ...]] = ("body.*",)
     sends: ClassVar[tuple[str, ...]] = ("body.*", "head.*")
-    tells: ClassVar[tuple[str, ...]] = ("centroids", "counts")
+    statistics: ClassVar[tuple[str, ...]] = ("centroids", "counts")
     surveys: ClassVar[tuple[str, ...]] = ("moments", "variance")
 
     strength: float = setting(1.0, "λ: pull of features to their class' centroid", at_least=0)
@@ -84,7 +84,7 @@ class FedPAC(FedAvg):
     def build(self, model: nn.Module, problem: Problem) -> nn.Module:
         return Aligned(*split(model, problem))
 
-    def answer(self, problem: Problem) -> Update:
+    def survey_client(self, problem: Problem) -> Update:
         def counted(parameters: Tree, everything: Batch, view: View) -> Tree:
             features = view.forward(parameters, everything["inputs"], True)
             sums, _ = by_class(features, everything, len(parameters["counts"]))
@@ -95,9 +95,11 @@ class FedPAC(FedAvg):
 
         return counted
 
-    def brief(self, survey: Survey) -> dict[str, FloatArray]:
+    def broadcast(self, survey: Survey) -> dict[str, FloatArray]:
         pairs = zip(survey.values["moments"], survey.values["variance"], strict=True)
-        self._moments = {c: (h, float(v)) for c, (h, v) in zip(survey.present, pairs, strict=True)}
+        self._moments = {
+            c: (h, float(v)) for c, (h, v) in zip(survey.participants, pairs, strict=True)
+        }
         shape = survey.values["moments"].shape[1:]
         if self._centroids is None or self._known is None:
             return {"centroids": np.zeros(shape), "known": np.zeros(shape[0])}
@@ -108,8 +110,8 @@ class FedPAC(FedAvg):
             features = view.forward(parameters, batch["inputs"], True)
             outputs = F.linear(features, parameters["head.weight"], parameters.get("head.bias"))
             label = batch["label"].long()
-            away = (features - view.brief["centroids"][label]).square().mean(dim=-1)
-            pull = (away * view.brief["known"][label]).mean()
+            away = (features - view.broadcast["centroids"][label]).square().mean(dim=-1)
+            pull = (away * view.broadcast["known"][label]).mean()
             return view.objective(outputs, batch) + self.strength * pull
 
         def centred(parameters: Tree, everything: Batch, view: View) -> Tree:
@@ -122,24 +124,24 @@ class FedPAC(FedAvg):
             Phase(train=("body.*",), loss=aligned, after=centred),
         ]
 
-    def phases_alone(self, problem: Problem) -> list[Phase]:
+    def local_phases(self, problem: Problem) -> list[Phase]:
         return [Phase()]
 
     def mix(self, round: Round) -> Mapping[str, Mixing]:
-        counts = round.told["counts"]
-        sums = (round.told["centroids"] * counts[..., None]).sum(axis=0)
+        counts = round.statistics["counts"]
+        sums = (round.statistics["centroids"] * counts[..., None]).sum(axis=0)
         self._known = (counts.sum(axis=0) > 0).astype(np.float64)
         self._centroids = sums / np.maximum(counts.sum(axis=0), 1.0)[:, None]
-        body = Mixing.shared(round.sizes, receivers=round.everyone)
-        known = [client for client in round.present if client in self._moments]
-        if len(known) < len(round.present):  # somebody's features were not finite
+        body = Mixing.shared(round.sizes, receivers=round.clients)
+        known = [client for client in round.participants if client in self._moments]
+        if len(known) < len(round.participants):  # somebody's features were not finite
             return {"*": body}
         stacked = np.stack([self._moments[client][0].ravel() for client in known])
         products = stacked @ stacked.T
         variances = np.array([self._moments[client][1] for client in known])
         rows = np.stack([combination(products, variances, i) for i in range(len(known))])
         mean = body.weights[:1]
-        absent = [client for client in round.everyone if client not in known]
+        absent = [client for client in round.clients if client not in known]
         route = {client: row for row, client in enumerate(known)} | dict.fromkeys(
             absent, len(known)
         )

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from comity.algorithms.base import algorithm
 from comity.algorithms.fedavg import FedAvg
-from comity.algorithms.parts import Split, frozen, mmd, named, split, under
+from comity.algorithms.parts import Split, add_prefix, frozen, mmd, split, strip_prefix
 from comity.core.phases import Batch, Phase, View
 from comity.core.typing import Tree
 from comity.problems import Problem
@@ -40,7 +40,7 @@ class Inherited(nn.Module):
     title="FedPHP",
     paper="Li et al., 2021",
     family="client-specific: personalised",
-    travels="the model, both ways; historical models stay",
+    communication="the model, both ways; historical models stay",
 )
 class FedPHP(FedAvg):
     """(1 − λ) f_i + λ MMD(features, HPM's); then HPM ← μ_t HPM + (1 − μ_t) θ, μ_t = μ t / T."""
@@ -71,8 +71,8 @@ class FedPHP(FedAvg):
             turn = parameters["rounds"] + 1
             grown = self.momentum * (turn / view.rounds).clamp(max=1.0)
             mu = torch.where(turn == 1, 0.0, grown)
-            own, old = under(parameters, "model."), under(parameters, "history.")
+            own, old = strip_prefix(parameters, "model."), strip_prefix(parameters, "history.")
             mixed = {k: mu * old[k] + (1 - mu) * own[k] for k in old}
-            return {"rounds": turn, **named(mixed, "history.")}
+            return {"rounds": turn, **add_prefix(mixed, "history.")}
 
         return [Phase(train=("model.*",), loss=loss, after=inherited)]

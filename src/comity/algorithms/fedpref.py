@@ -20,7 +20,7 @@ from comity.settings import setting
     title="FedPref",
     paper="Hartmann et al., 2025",
     family="client-specific: preference-driven",
-    travels="the model, both ways; preferences never",
+    communication="the model, both ways; preferences never",
     tuned={
         "deep-sea-treasure": {"threshold": 5.0, "patience": 2, "local_steps": 500},
         "minecart-deterministic": {
@@ -68,17 +68,17 @@ class FedPref(Clustered):
         clusters = self._partition(round)
         if self.clustering:
             clusters.refine(
-                round.present,
+                round.participants,
                 lambda rows: self._stalled(round, rows),
                 lambda rows: self._split(round, rows),
                 self.patience,
             )
-        weights = np.zeros((len(round.present), len(round.present)))
+        weights = np.zeros((len(round.participants), len(round.participants)))
         for members in clusters.members:
-            rows = np.flatnonzero(np.isin(round.present, members))
+            rows = np.flatnonzero(np.isin(round.participants, members))
             if len(rows):
                 weights[np.ix_(rows, rows)] = self._weights(round, rows)
-        return {"*": Mixing.personal(weights, round.present)}
+        return {"*": Mixing.personal(weights, round.participants)}
 
     def _stalled(self, round: Round, rows: IntArray) -> bool | None:
         """‖mean θ' − θ̄_C‖ ≤ ε, where θ̄_C is the mean model that the cluster started from."""

@@ -19,7 +19,7 @@ from comity.settings import setting
     title="FedProx",
     paper="Li et al., 2020",
     family="single global model",
-    travels="the model, both ways",
+    communication="the model, both ways",
     tuned={
         "deep-sea-treasure": {"mu": 1.0, "local_steps": 500},
         "minecart-deterministic": {"mu": 1.0, "local_steps": 5000},

@@ -19,7 +19,7 @@ from comity.settings import setting
     title="FedRep",
     paper="Collins et al., 2021",
     family="client-specific: personalised",
-    travels="the body, both ways; heads stay",
+    communication="the body, both ways; heads stay",
 )
 class FedRep(FedAvg):
     """Each round first the head with the body standing still, then the body under that head."""

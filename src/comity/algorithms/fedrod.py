@@ -44,7 +44,7 @@ class TwoHeads(nn.Module):
     title="FedROD",
     paper="Chen and Chao, 2022",
     family="client-specific: personalised",
-    travels="body and generic head, both ways; private heads and class counts stay",
+    communication="body and generic head, both ways; private heads and class counts stay",
 )
 class FedROD(FedAvg):
     """CE(s_g + log c_i, y) trains body and generic head, CE(stop(s_g) + s_p, y) the private one."""

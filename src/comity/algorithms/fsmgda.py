@@ -20,7 +20,7 @@ from comity.settings import setting
     title="Federated stochastic MGDA",
     paper="Yang et al., 2023",
     family="single global model: common descent of all objectives",
-    travels="one model an objective; back, the model",
+    communication="one model an objective; back, the model",
 )
 class FSMGDA(Algorithm):
     """x ← x − η Σ_s λ*_s Δ_s with Δ_s = mean_i Δ_{s,i} and λ* = argmin ‖Σ_s λ_s Δ_s‖², λ ≥ 0.
@@ -36,10 +36,10 @@ class FSMGDA(Algorithm):
     server_rate: float = setting(1.0, "length of the server's step along the updates", above=0)
 
     def mix(self, round: Round) -> Mapping[str, Mixing]:
-        n = len(round.present)
+        n = len(round.participants)
         objectives = len(round.sent) // n
         mean = np.tile(np.eye(objectives), n) / n
         moved = Fleet({name: round.sent[name] - round.start[name] for name in round.sent})
         gram: FloatArray = sum(moved.mix(mean).gram().values(), np.zeros(()))
         weights = self.server_rate * descent_weights(gram) @ mean
-        return {"*": Mixing.step(weights, receivers=round.everyone, base=round.start.select([0]))}
+        return {"*": Mixing.step(weights, receivers=round.clients, base=round.start.select([0]))}

@@ -52,7 +52,7 @@ class Ensemble(Balanced):
     title="Local fair training + ensemble",
     paper="Zeng et al., 2021",
     family="ensemble: fair to groups of people",
-    travels="every client's model, once, to every client",
+    communication="every client's model, once, to every client",
     tuned={key: {"rounds": 15} for key in PRAFFL},
 )
 class LFTEnsemble(FairBatch):

@@ -16,17 +16,17 @@ from comity.settings import setting
     title="Local fair training + FedAvg",
     paper="Zeng et al., 2021",
     family="single global model: fair to groups of people",
-    travels="the model and the sum of a client's sample weights; back, the model",
+    communication="the model and the sum of a client's sample weights; back, the model",
     tuned={key: {"alpha": 1e-06, "rounds": 15} for key in PRAFFL},
 )
 class LFTFedAvg(FairBatch):
     """θ ← Σ_k V_k θ_k / Σ V, V_k the sum of the weights that client k gave to its samples."""
 
-    tells: ClassVar[tuple[str, ...]] = ("total",)
+    statistics: ClassVar[tuple[str, ...]] = ("total",)
 
     alpha: float = setting(0.3, "step size of the weights λ", at_least=0)
 
     def mix(self, round: Round) -> Mapping[str, Mixing]:
-        totals = round.told["total"]
+        totals = round.statistics["total"]
         weights = totals if totals.any() else round.sizes  # λ = 0 wherever there are samples
-        return {"*": Mixing.shared(weights, receivers=round.everyone)}
+        return {"*": Mixing.shared(weights, receivers=round.clients)}

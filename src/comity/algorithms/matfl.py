@@ -18,7 +18,7 @@ from comity.settings import setting
     title="Many-task federated learning",
     paper="Cai et al., 2023",
     family="client-specific: multi-task",
-    travels="the model, both ways",
+    communication="the model, both ways",
     tuned={
         "deep-sea-treasure": {"voters": 10, "local_steps": 500},
         "minecart-deterministic": {"voters": 10, "local_steps": 5000},
@@ -43,9 +43,9 @@ class MaTFL(Algorithm):
             grams = {"*": sum(grams.values(), np.zeros(()))}
         if self.weights == "votes":
             votes = sum((self._elected(cosine(gram)) for gram in grams.values()), np.zeros(()))
-            return {"*": Mixing.personal(votes, round.present)}
+            return {"*": Mixing.personal(votes, round.participants)}
         return {
-            name: Mixing.personal(self._weights(cosine(gram)), round.present)
+            name: Mixing.personal(self._weights(cosine(gram)), round.participants)
             for name, gram in grams.items()
         }
 

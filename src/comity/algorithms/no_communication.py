@@ -17,7 +17,7 @@ from comity.core.mixing import Mixing
     title="No communication",
     paper="the lower bound of every comparison",
     family="alone",
-    travels="nothing",
+    communication="nothing",
     tuned=fairness_settings(
         eo={"learning_rate": (5e-4, 1e-3, 1e-3, 1e-3, 1e-3)},
         dp={"learning_rate": (5e-4, 5e-4, 1e-3, 1e-3, 5e-4)},
@@ -29,4 +29,4 @@ class NoCommunication(Algorithm):
     communicates: ClassVar[bool] = False
 
     def mix(self, round: Round) -> Mapping[str, Mixing]:
-        return {"*": Mixing.personal(np.eye(len(round.present)), round.present)}
+        return {"*": Mixing.personal(np.eye(len(round.participants)), round.participants)}

@@ -67,12 +67,12 @@ def frozen(module: nn.Module) -> nn.Module:
     return deepcopy(module).requires_grad_(False)
 
 
-def under(parameters: Tree, prefix: str) -> Tree:
+def strip_prefix(parameters: Tree, prefix: str) -> Tree:
     """The tensors whose names begin so, without that beginning."""
     return {k.removeprefix(prefix): t for k, t in parameters.items() if k.startswith(prefix)}
 
 
-def named(parameters: Tree, prefix: str) -> Tree:
+def add_prefix(parameters: Tree, prefix: str) -> Tree:
     """Tensors under names that begin so."""
     return {f"{prefix}{name}": tensor for name, tensor in parameters.items()}
 

@@ -100,14 +100,14 @@ def _linear(weight: Tensor, bias: Tensor) -> nn.Linear:
     title="PraFFL",
     paper="Ye et al., 2024",
     family="Pareto front: any preference in real time",
-    travels="the communicated network ψ, both ways; hypernetworks stay",
+    communication="the communicated network ψ, both ways; hypernetworks stay",
 )
 class PraFFL(Algorithm):
     """ψ ← mean of ψ_k; each client's β_k minimises the mean over λ of g(L(ψ, β_k(λ)); λ)."""
 
     personal: ClassVar[bool] = False
     sends: ClassVar[tuple[str, ...]] = ("body.*",)
-    usual: ClassVar[Mapping[str, Any]] = {"keep_scope": "federation"}
+    run_defaults: ClassVar[Mapping[str, Any]] = {"keep_scope": "federation"}
 
     sampled: PositiveInt = setting(64, "preferences drawn for every batch (n_λ)")
     split: float = setting(0.5, "share of local training that ψ gets, first", above=0, below=1)
@@ -143,14 +143,14 @@ class PraFFL(Algorithm):
         return Spanning(body, hyper, self.lambda_min, activation)
 
     @property
-    def keeps_trained(self) -> bool:
+    def select_after_training(self) -> bool:
         return self.hand_over == "trained"
 
     def predictor(self, module: nn.Module, preference: FloatArray) -> nn.Module:
         assert isinstance(module, Spanning)
         return module.at(torch.from_numpy(preference).float())
 
-    def spanned(self, objectives: int, purpose: str) -> FloatArray:
+    def evaluation_preferences(self, objectives: int, purpose: str) -> FloatArray:
         """Evenly spread for two objectives, drawn from the simplex for more."""
         count = self.tested if purpose == "test" else 101
         if objectives == 2:
@@ -184,5 +184,5 @@ class PraFFL(Algorithm):
         ]
 
     def mix(self, round: Round) -> Mapping[str, Mixing]:
-        weights = round.sizes if self.weighting == "sizes" else np.ones(len(round.present))
-        return {"*": Mixing.shared(weights, receivers=round.everyone)}
+        weights = round.sizes if self.weighting == "sizes" else np.ones(len(round.participants))
+        return {"*": Mixing.shared(weights, receivers=round.clients)}

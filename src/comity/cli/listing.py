@@ -39,7 +39,7 @@ def catalogue(what: What) -> list[dict[str, Any]]:
                 "title": cls.declaration.title,
                 "paper": cls.declaration.paper,
                 "family": cls.declaration.family,
-                "travels": cls.declaration.travels,
+                "travels": cls.declaration.communication,
                 "settings": _settings(cls, {}),
                 "tuned": {problem: dict(v) for problem, v in cls.declaration.tuned.items()},
             }

@@ -126,12 +126,12 @@ def search(
     from comity.runs.execute import free_path
     from comity.searches import Search, configure_search
     from comity.searches.comparison import compare_searches
-    from comity.searches.configuration import sorted_out
+    from comity.searches.configuration import split_search_settings
     from comity.searches.execution import default_name, execute_search
 
     values = read_toml(config) if config is not None else {}
     values |= given(problem=problem, algorithm=algorithm, clients=clients, rounds=rounds, seed=seed)
-    values = sorted_out(values | given(keep=keep))
+    values = split_search_settings(values | given(keep=keep))
     values["search"] |= given(iterations=iterations, candidates=candidates, evaluations=evaluations)
     values["search"] |= given(stall=stall, warm_start=warm_start, spread=spread)
     values["search"] |= given(harvest=harvest, control=control)
@@ -141,7 +141,7 @@ def search(
         if "problem" not in values:
             raise UserError("problem is missing: name what is to be learned.")
         if not isinstance(values["problem"], str):
-            configure_search(sorted_out(values))  # which refuses a table of data
+            configure_search(split_search_settings(values))  # which refuses a table of data
         name = str(values.pop("problem"))
         asked = seeds_of(seeds) if seeds is not None else [values.get("seed", 1)]
         values.pop("seed", None)
@@ -160,7 +160,7 @@ def search(
         return
     if entries:
         values["search"]["generator"] = entries[0]
-    configuration = configure_search(sorted_out(values))
+    configuration = configure_search(split_search_settings(values))
     path = out if out is not None else free_path(default_name(configuration))
     found = Search.create(path, configuration)
     title = f"{configuration.federation.problem_name}, {configuration.label} search"
@@ -281,19 +281,19 @@ def resume(
     as_json: Json = False,
 ) -> None:
     """Go on with an interrupted run, search or comparison; it ends as if never interrupted."""
-    from comity.runs.compare import PLAN, carry_out
+    from comity.runs.compare import PLAN, run_plan
     from comity.runs.directory import Run
     from comity.runs.execute import resume
     from comity.searches import Search
     from comity.searches.comparison import PLAN as SEARCHES
-    from comity.searches.comparison import carry_out_searches
+    from comity.searches.comparison import run_search_plan
     from comity.searches.execution import resume_search
 
     with progress(str(path), f"comity resume {path}") as tell:
         if (path / PLAN).is_file():
-            show_comparison(carry_out(path, workers_of(workers), tell), as_json)
+            show_comparison(run_plan(path, workers_of(workers), tell), as_json)
         elif (path / SEARCHES).is_file():
-            show_searches(carry_out_searches(path, workers_of(workers), tell), as_json)
+            show_searches(run_search_plan(path, workers_of(workers), tell), as_json)
         elif Search.is_at(path):
             chunks = Search.open(path).configuration.chunks
             show_search(resume_search(path, workers_of(workers, chunks), tell), as_json)

@@ -46,7 +46,7 @@ def progress(title: str, go_on: str) -> Iterator[Callable[[int, int, str], None]
 
     def tell(done: int, total: int, text: str) -> None:
         nonlocal said
-        bar.update(task, completed=done, total=total, text=text)
+        bar.update(task, resolved=done, total=total, text=text)
         if bar.disable and time.monotonic() - said > 10:  # a log file gets a line now and then
             said = time.monotonic()
             print(f"{title}: {done}/{total} rounds, {text}", file=sys.stderr, flush=True)

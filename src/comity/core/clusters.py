@@ -34,7 +34,7 @@ class Clusters:
 
     def refine(
         self,
-        present: Sequence[int],
+        participants: Sequence[int],
         stalled: Callable[[IntArray], bool | None],
         split: Callable[[IntArray], Split],
         patience: int,
@@ -44,7 +44,7 @@ class Clusters:
         ``stalled`` and ``split`` speak of places in ``present``; a None from ``stalled`` means
         that nobody learned, which says nothing. Absent members go with the larger side.
         """
-        place = {client: row for row, client in enumerate(present)}
+        place = {client: row for row, client in enumerate(participants)}
         members: list[list[int]] = []
         waited: list[int] = []
         for cluster, wait in zip(self.members, self.waited, strict=True):

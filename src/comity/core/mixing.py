@@ -116,24 +116,24 @@ def mixed(mixings: Mixings, sent: Fleet, start: Fleet) -> tuple[Fleet, dict[int,
 
 
 def who_from_whom(
-    mixings: Mixings, sizes: Mapping[str, int], everyone: Sequence[int], senders: Sequence[int]
+    mixings: Mixings, sizes: Mapping[str, int], clients: Sequence[int], senders: Sequence[int]
 ) -> FloatArray:
     """How much each client takes from each, averaged over tensors by their size."""
-    matrix = np.full((len(everyone),) * 2, np.nan)
-    sent = [everyone.index(client) for client in senders]
+    matrix = np.full((len(clients),) * 2, np.nan)
+    sent = [clients.index(client) for client in senders]
     counts = dict.fromkeys(mixings, 0)
     for name, size in sizes.items():
         counts[_key(mixings, name)] += size
     own = [(mixings[key], count) for key, count in counts.items() if count]
     for client in next(iter(mixings.values())).route:
-        shares = np.zeros(len(everyone))
+        shares = np.zeros(len(clients))
         for mixing, count in own:
             row = mixing.weights[mixing.route[client]] * count
             if isinstance(mixing, Mixing) and mixing.stored is not None:
                 shares += row
             else:
                 shares[sent] += row.reshape(len(senders), -1).sum(axis=1)
-        matrix[everyone.index(client)] = shares / max(shares.sum(), 1e-300)
+        matrix[clients.index(client)] = shares / max(shares.sum(), 1e-300)
     return matrix
 
 

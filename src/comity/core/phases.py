@@ -29,7 +29,7 @@ class View:
 
     received: Tree
     """What it received at the start of the round."""
-    brief: Tree = field(default_factory=dict)
+    broadcast: Tree = field(default_factory=dict)
     """What the server answered to the survey of this round."""
     drawn: Tree = field(default_factory=dict)
     """The random numbers of this step, as `Phase.draw` gave them."""
@@ -93,7 +93,7 @@ class Phase:
 
 
 @dataclass(frozen=True)
-class Setup:
+class ClientModel:
     """What an algorithm makes of a problem's network, and how clients use it."""
 
     module: nn.Module

@@ -47,6 +47,6 @@ def _commit(part: Path, path: Path) -> None:
     part.replace(path)
 
 
-def part(values: NamedArrays, prefix: str) -> NamedArrays:
+def strip_prefix(values: NamedArrays, prefix: str) -> NamedArrays:
     """The values whose names begin with a prefix, without it."""
     return {k.removeprefix(prefix): v for k, v in values.items() if k.startswith(prefix)}

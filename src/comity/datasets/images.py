@@ -39,9 +39,9 @@ class Album:
     pixels: ByteArray
     """Pictures x channels x height x width."""
     labels: IntArray
-    sites: IntArray | None = None
-    """Where a picture comes from by nature, as a place in ``site_names``."""
-    site_names: tuple[str, ...] = ()
+    silos: IntArray | None = None
+    """Where a picture comes from by nature, as a place in ``silo_names``."""
+    silo_names: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
 
@@ -245,10 +245,10 @@ def omniglot() -> Album:
         raise damaged("Omniglot", f"{place} has no Alphabet/characterNN/xxxx_yy.png", "look there")
     pixels = _stacked([(_picture(content, name, "L")[None], name) for name, _, _, content in found])
     _, labels = np.unique([alphabet for _, alphabet, _, _ in found], return_inverse=True)
-    drawers, sites = np.unique([drawer for _, _, drawer, _ in found], return_inverse=True)
+    drawers, silos = np.unique([drawer for _, _, drawer, _ in found], return_inverse=True)
     names = tuple(f"drawer {drawer}" for drawer in drawers)
     note = f"classes are {labels.max() + 1} alphabets, sites are drawers"
-    return Album(pixels, labels.astype(np.int64), sites.astype(np.int64), names, (note,))
+    return Album(pixels, labels.astype(np.int64), silos.astype(np.int64), names, (note,))
 
 
 def _drawings(place: Path, name: str) -> Iterator[tuple[str, str, str, bytes]]:

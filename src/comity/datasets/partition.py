@@ -36,8 +36,8 @@ def shares(
     *,
     partition: str = "iid",
     sizes: str = "equal",
-    sites: IntArray | None = None,
-    site_names: Sequence[str] = (),
+    silos: IntArray | None = None,
+    silo_names: Sequence[str] = (),
     cell_names: Mapping[int, str] | None = None,
     needed: Collection[int] | Mapping[int, Collection[int]] = (),
     test: float = 0.2,
@@ -69,8 +69,8 @@ def shares(
     totals = np.bincount(cell_of)
 
     if partition == "natural":
-        holder = _sites(sites, site_names, clients, sizes)
-        for client, site in enumerate(site_names):
+        holder = _silos(silos, silo_names, clients, sizes)
+        for client, site in enumerate(silo_names):
             for cell, alike in serving.items():
                 count = int(((holder == client) & np.isin(cells, list(alike))).sum())
                 if count < PARTS:
@@ -322,24 +322,24 @@ def _sizes(sizes: str, clients: int, seed: int) -> FloatArray:
     return np.asarray(given / given.sum())
 
 
-def _sites(sites: IntArray | None, site_names: Sequence[str], clients: int, sizes: str) -> IntArray:
+def _silos(silos: IntArray | None, silo_names: Sequence[str], clients: int, sizes: str) -> IntArray:
     """The client that holds each row, where sites are clients."""
-    if sites is None:
+    if silos is None:
         raise UserError(
             "partition 'natural': the data does not say which site a row comes from; name the "
             "column that does (client = …), or use 'iid' or 'dirichlet:ALPHA'."
         )
-    if clients != len(site_names):
+    if clients != len(silo_names):
         raise UserError(
-            f"partition 'natural': the data has {len(site_names)} sites ({', '.join(site_names)}), "
-            f"one a client, so say clients = {len(site_names)} instead of {clients}."
+            f"partition 'natural': the data has {len(silo_names)} sites ({', '.join(silo_names)}), "
+            f"one a client, so say clients = {len(silo_names)} instead of {clients}."
         )
     if sizes != "equal":
         raise UserError(
             f"sizes: '{sizes}' does not go with partition 'natural', where sites are as large as "
             "they are."
         )
-    return sites
+    return silos
 
 
 def _whole(partition: str, most: int, why: str) -> int:

@@ -248,8 +248,8 @@ def _check(name: str, what: Dataset, table: Table) -> None:
     found = {"rows": len(table.label), "positives": int(table.label.sum())}
     expected = {"rows": what.rows, "positives": what.positives}
     codings = {key: (table.sensitive[key], table.groups[key]) for key in table.groups}
-    if table.sites is not None:
-        codings["site"] = table.sites, table.site_names
+    if table.silos is not None:
+        codings["site"] = table.silos, table.silo_names
     for coding, counts in what.counts.items():
         codes, names = codings[coding]
         for group, count in counts.items():

@@ -106,9 +106,9 @@ class Table:
     """The group of each row, for each sensitive attribute."""
     groups: Mapping[str, tuple[str, ...]]
     """The names of the groups, for each sensitive attribute."""
-    sites: IntArray | None
+    silos: IntArray | None
     """The site (hospital, region) that each row comes from, where the data says so."""
-    site_names: tuple[str, ...]
+    silo_names: tuple[str, ...]
     notes: tuple[str, ...]
     """What was done to the data."""
     encodings: tuple[Encoding, ...]
@@ -185,10 +185,10 @@ def make_table(
     encodings = tuple(encoding for encoding, _ in learned)
     blocks = [encoding.inputs(where, columns[encoding.column]) for encoding in encodings]
     coded = {key: _coded(where, key, columns, what) for key, what in attributes.items()}
-    sites, site_names = None, tuple[str, ...]()
+    silos, silo_names = None, tuple[str, ...]()
     if client is not None:
-        names, sites = _codes(columns[client])
-        site_names = tuple(names)
+        names, silos = _codes(columns[client])
+        silo_names = tuple(names)
     return Table(
         name=name,
         inputs=np.concatenate(blocks, axis=1),
@@ -197,8 +197,8 @@ def make_table(
         label=_label(where, label, columns[label], positive),
         sensitive={key: codes for key, (codes, _) in coded.items()},
         groups={key: names for key, (_, names) in coded.items()},
-        sites=sites,
-        site_names=site_names,
+        silos=silos,
+        silo_names=silo_names,
         notes=(*notes, *(note for _, note in learned if note)),
         encodings=encodings,
     )

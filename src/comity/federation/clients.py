@@ -1,8 +1,8 @@
 """The client half of a round, for some clients as one fleet.
 
 A site holds what is private: preferences, environments, replay, personal models. What leaves it is
-a `Message`: the declared tensors and statistics, nothing else. A real remote client is a site with
-one client. (A `Report` is what the simulator writes down about a round; the server of the
+a `ClientUpdate`: the declared tensors and statistics, nothing else. A remote client is a fleet of
+one. (A `RoundMetrics` is what the simulator writes down about a round; the server of the
 federation never reads it.)
 """
 
@@ -14,10 +14,10 @@ import torch
 from comity.configuration import Configuration
 from comity.core.fleet import Fleet
 from comity.core.pareto import reach
-from comity.core.phases import Setup
+from comity.core.phases import ClientModel
 from comity.core.rng import torch_seeded
 from comity.core.typing import BoolArray, FloatArray, IntArray, NamedArrays
-from comity.federation.messages import Message, Order, Report
+from comity.federation.messages import ClientUpdate, RoundMetrics, RoundRequest
 from comity.learners import LEARNERS, Learner, Task
 
 
@@ -27,7 +27,7 @@ def initial_fleet(configuration: Configuration, clients: int) -> Fleet:
         return Fleet.of(configuration.get_module(), clients)
 
 
-class Site:
+class Clients:
     """Some clients of a federation: their models, learner and private choices."""
 
     def __init__(self, configuration: Configuration, clients: tuple[int, ...]) -> None:
@@ -40,8 +40,8 @@ class Site:
         learner_class, settings_class = LEARNERS[problem.learner]
         settings = settings_class(**configuration.learner_settings)
         count, objectives = self._preferences.shape
-        conditional = self._algorithm.spanned(objectives, "validation") is not None
-        setup = Setup(
+        conditional = self._algorithm.evaluation_preferences(objectives, "validation") is not None
+        setup = ClientModel(
             configuration.get_module(),
             conditional,
             configuration.rounds,
@@ -53,8 +53,8 @@ class Site:
         self._together = configuration.keeps_together
         self._reference_point = problem.reference_point
         self._phases = self._algorithm.phases(problem)
-        self._phases_alone = self._algorithm.phases_alone(problem)
-        self._answer = self._algorithm.answer(problem)
+        self._phases_alone = self._algorithm.local_phases(problem)
+        self._survey_client = self._algorithm.survey_client(problem)
         self._kept = self._models.clone()
         self._kept_value = np.full((count, objectives), -np.inf)
         self._kept_worth = np.full(count, -np.inf)
@@ -67,7 +67,7 @@ class Site:
         # What decides which model a client holds is paid for out of its steps; watching is not.
         self._validation_counts = configuration.keep == "best" or configuration.guard
 
-    def install(self, order: Order) -> None:
+    def install(self, order: RoundRequest) -> None:
         """Start from given models instead of the common initial one."""
         if order.models is not None:
             rows = self._rows(order.clients)
@@ -79,18 +79,18 @@ class Site:
 
     # -- one round -------------------------------------------------------------------------
 
-    def survey(self, order: Order) -> Message:
+    def survey(self, order: RoundRequest) -> ClientUpdate:
         """Receive, and say what the server asks of the received models before training."""
         rows = self._rows(order.clients)
         guarded = self._algorithm.personal
         self._surveyed = self._receive(rows, order.models, guarded=guarded)
         asked = self._algorithm.surveys
         values, gradients = self._learner.survey(
-            self._models, rows, asked, order.round, self._answer
+            self._models, rows, asked, order.round, self._survey_client
         )
-        return Message(order.clients, gradients, values)
+        return ClientUpdate(order.clients, gradients, values)
 
-    def round(self, order: Order) -> tuple[Message, Report]:
+    def round(self, order: RoundRequest) -> tuple[ClientUpdate, RoundMetrics]:
         """Receive, unless a survey did; train, send."""
         rows = self._rows(order.clients)
         guarded = self._algorithm.personal
@@ -100,7 +100,9 @@ class Site:
         goal = self._rounds[rows] * self._learner.round_steps[rows]
         copies = None
         if self._algorithm.apart and not order.alone:
-            copies = self._learner.train_apart(self._models, rows, self._task(rows, order, goal))
+            copies = self._learner.train_per_objective(
+                self._models, rows, self._task(rows, order, goal)
+            )
             trained = None
         else:
             trained = self._train(rows, order, goal)
@@ -118,18 +120,18 @@ class Site:
     def keep(self, clients: tuple[int, ...]) -> None:
         """The models that these clients told the worth of are what they keep: the choice of all."""
         rows = self._rows(clients)
-        trained = self._algorithm.keeps_trained
+        trained = self._algorithm.select_after_training
         self._kept.put(rows, (self._models if trained else self._start).select(rows))
         self._kept_value[rows] = (self._own_value if trained else self._start_value)[rows]
 
-    def collect(self, clients: tuple[int, ...]) -> Message:
+    def collect(self, clients: tuple[int, ...]) -> ClientUpdate:
         """The models that these clients would hand over, for an ensemble of all of them."""
         rows = self._rows(clients)
         held = self.models(self.configuration.keep == "best").select(rows)
         statistics = {"size": self._learner.sizes[rows]}
-        return Message(clients, held.group(*self._algorithm.sends), statistics)
+        return ClientUpdate(clients, held.group(*self._algorithm.sends), statistics)
 
-    def finish(self, order: Order, extra_rounds: int) -> tuple[Message, Report]:
+    def finish(self, order: RoundRequest, extra_rounds: int) -> tuple[ClientUpdate, RoundMetrics]:
         """The last delivery, and fine-tuning after it."""
         rows = self._rows(order.clients)
         if self._algorithm.gathers and order.models is not None:
@@ -139,16 +141,16 @@ class Site:
         if extra_rounds:
             goal = (self._rounds[rows] + extra_rounds) * self._learner.round_steps[rows]
             trained = self._train(rows, order, goal)
-        message = Message(order.clients, None, self._choice(rows))
+        message = ClientUpdate(order.clients, None, self._choice(rows))
         return message, self._report(rows, received, trained, declined)
 
-    def preview(self, order: Order) -> FloatArray:
+    def evaluate_delivery(self, order: RoundRequest) -> FloatArray:
         """How all clients would do on validation data with what they are sent; nothing changes."""
         models = self._models
         if order.models is not None:
             models = Fleet({**models.tensors, **self._landed(order.models).tensors})
         rows, episodes = self._rows(order.clients), self.configuration.validation_episodes
-        return self._learner.judge(models, rows, "validation", episodes)[0]
+        return self._learner.evaluate(models, rows, "validation", episodes)[0]
 
     def _receive(
         self, rows: IntArray, models: Fleet | None, guarded: bool
@@ -175,16 +177,16 @@ class Site:
     def _landed(self, models: Fleet) -> Fleet:
         """Received tensors under the names that the algorithm puts them to."""
         names = {name: name for name in models if name in self._models.tensors}
-        for start, place in self._algorithm.lands.items():
+        for start, place in self._algorithm.receive_as.items():
             names |= {n: n.replace(start, place, 1) for n in names if n.startswith(start)}
         return Fleet({place: models[name] for name, place in names.items()})
 
-    def _task(self, rows: IntArray, order: Order, allowance: IntArray) -> Task:
+    def _task(self, rows: IntArray, order: RoundRequest, allowance: IntArray) -> Task:
         spent = self._validation_steps[rows] if self._validation_counts else 0
         phases = self._phases_alone if order.alone else self._phases
-        return Task(order.round, phases, self._start, allowance - spent, order.brief)
+        return Task(order.round, phases, self._start, allowance - spent, order.broadcast)
 
-    def _train(self, rows: IntArray, order: Order, allowance: IntArray) -> FloatArray:
+    def _train(self, rows: IntArray, order: RoundRequest, allowance: IntArray) -> FloatArray:
         self._learner.train(self._models, rows, self._task(rows, order, allowance))
         value = self._validate(rows, sent=False)
         self._own_value[rows] = value
@@ -196,12 +198,12 @@ class Site:
         Where the server chooses the round to keep, clients only note what theirs are worth: those
         that they were sent or, if the algorithm says so, those that they have trained.
         """
-        value, steps = self._learner.judge(
+        value, steps = self._learner.evaluate(
             self._models, rows, "validation", self.configuration.validation_episodes
         )
         self._validation_steps[rows] += steps
         if self._together:
-            if sent != self._algorithm.keeps_trained:
+            if sent != self._algorithm.select_after_training:
                 sound = self._models.select(rows).finite()  # one that is not may still score
                 self._told_worth[rows] = np.where(sound, self._reach(rows, value), np.nan)
             return value
@@ -215,21 +217,21 @@ class Site:
 
     def _worth(self, rows: IntArray, value: FloatArray) -> FloatArray:
         """By what a client chooses the model to keep: its preference, or all that it can reach."""
-        if self._algorithm.spanned(value.shape[1], "validation") is not None:
+        if self._algorithm.evaluation_preferences(value.shape[1], "validation") is not None:
             return self._reach(rows, value)
         return _score(value, self._preferences[rows])
 
     def _reach(self, rows: IntArray, value: FloatArray) -> FloatArray:
         """Hypervolume of what each client's model reaches: one vector, or all that it spans."""
         sets = value[:, None]
-        asked = self._algorithm.spanned(value.shape[1], "validation")
+        asked = self._algorithm.evaluation_preferences(value.shape[1], "validation")
         if asked is not None:
-            sets = self._learner.span(self._models, rows, "validation", asked)
+            sets = self._learner.evaluate_preferences(self._models, rows, "validation", asked)
         return reach(sets, self._reference_point)
 
     def _message(
         self, clients: tuple[int, ...], declined: BoolArray, copies: Fleet | None
-    ) -> Message:
+    ) -> ClientUpdate:
         rows = self._rows(clients)
         held = self._models.select(rows)
         models = held.group(*self._algorithm.sends) if copies is None else copies
@@ -241,9 +243,9 @@ class Site:
             statistics["declined"] = declined.astype(np.float64)
         if len(held.tensors) > len(models.tensors):
             statistics["unsound"] = (~held.finite()).astype(np.float64)
-        for name in self._algorithm.tells:
+        for name in self._algorithm.statistics:
             statistics[name] = held[name].double().numpy()
-        return Message(clients, models, statistics)
+        return ClientUpdate(clients, models, statistics)
 
     def _choice(self, rows: IntArray) -> dict[str, FloatArray]:
         """What the server needs to choose the round that is kept for all."""
@@ -255,8 +257,8 @@ class Site:
         received: FloatArray | None,
         trained: FloatArray | None,
         declined: BoolArray,
-    ) -> Report:
-        return Report(
+    ) -> RoundMetrics:
+        return RoundMetrics(
             received=received,
             trained=trained,
             kept=self._kept_value[rows].copy(),
@@ -276,17 +278,17 @@ class Site:
         """The models that the clients hold: their best validated ones, or their last."""
         return self._kept if kept else self._models
 
-    def span(self, preferences: FloatArray) -> FloatArray:
+    def evaluate_preferences(self, preferences: FloatArray) -> FloatArray:
         """Judge final models on test samples at many preferences (clients x preferences)."""
         rows = np.arange(len(self.clients))
         kept = self.configuration.keep == "best"
-        return self._learner.span(self.models(kept), rows, "test", preferences)
+        return self._learner.evaluate_preferences(self.models(kept), rows, "test", preferences)
 
     def test(self, kept: bool, purpose: str = "test") -> FloatArray:
         """Judge final models on test episodes or samples, which nothing has seen before."""
         rows = np.arange(len(self.clients))
         episodes = self.configuration.test_episodes
-        return self._learner.judge(self.models(kept), rows, purpose, episodes)[0]
+        return self._learner.evaluate(self.models(kept), rows, purpose, episodes)[0]
 
     # -- persistence -----------------------------------------------------------------------
 

@@ -10,19 +10,19 @@ from typing import Any
 
 import numpy as np
 
-from comity.core.storage import part
+from comity.core.storage import strip_prefix
 from comity.core.typing import FloatArray, NamedArrays
-from comity.federation.messages import Engine, Order, alike
-from comity.federation.server import Federation, Record, bytes_of
+from comity.federation.messages import Engine, RoundRequest, alike
+from comity.federation.server import RoundRecord, Server, bytes_of
 
 
-class Loop:
+class RoundLoop:
     """The round loop: federations of equal configuration, advanced together on one engine.
 
     Their clients train as one fleet; their servers know nothing of each other.
     """
 
-    def __init__(self, engine: Engine, *federations: Federation) -> None:
+    def __init__(self, engine: Engine, *federations: Server) -> None:
         self.engine, self.federations = engine, federations
         self.spent = {"clients": 0.0, "server": 0.0}
         """Seconds that rounds took, by who was at work."""
@@ -40,16 +40,16 @@ class Loop:
     def install(self) -> int:
         """Hand every client the initial model of its federation, where these differ; in bytes."""
         for federation in self.federations:
-            self.engine.install(Order(0, federation.everyone, federation.initial))
-        return sum(bytes_of(f.initial, len(f.everyone)) for f in self.federations)
+            self.engine.install(RoundRequest(0, federation.clients, federation.initial))
+        return sum(bytes_of(f.initial, len(f.clients)) for f in self.federations)
 
-    def rounds(self) -> Iterator[list[Record]]:
+    def rounds(self) -> Iterator[list[RoundRecord]]:
         """Run the rounds that are left; one record a federation each."""
         while self.done < self.federations[0].configuration.rounds:
             asked = [federation.order() for federation in self.federations]
             failed: tuple[int, ...] = ()
             for places in alike([order for order, _ in asked]):
-                order = Order.joined([asked[i][0] for i in places])
+                order = RoundRequest.joined([asked[i][0] for i in places])
                 if self.federations[0].algorithm.surveys and not order.alone:
                     order = self._briefed(order, places, asked)
                 with self._timed("clients"):
@@ -69,8 +69,11 @@ class Loop:
             yield [record for _, record in asked]
 
     def _briefed(
-        self, order: Order, places: Sequence[int], asked: Sequence[tuple[Order, Record]]
-    ) -> Order:
+        self,
+        order: RoundRequest,
+        places: Sequence[int],
+        asked: Sequence[tuple[RoundRequest, RoundRecord]],
+    ) -> RoundRequest:
         """The first exchange of a round: what clients say, and what their servers answer."""
         with self._timed("clients"):
             message = self.engine.survey(order)
@@ -79,21 +82,25 @@ class Loop:
             record = asked[i][1]
             rows = slice(at, at + len(record.clients))
             with self._timed("server"):
-                briefs.append(self.federations[i].answer(message.part(rows), record))
+                briefs.append(self.federations[i].reply(message.part(rows), record))
             at = rows.stop
-        brief = {k: np.concatenate([brief[k] for brief in briefs]) for k in briefs[0]}
-        return replace(order, brief=brief)
+        broadcast = {k: np.concatenate([broadcast[k] for broadcast in briefs]) for k in briefs[0]}
+        return replace(order, broadcast=broadcast)
 
     def judged(self) -> FloatArray:
         """How all clients would do on validation data if this were the end; nothing changes."""
-        return self.engine.preview(Order.joined([f.last_order()[0] for f in self.federations]))
+        return self.engine.evaluate_delivery(
+            RoundRequest.joined([f.last_order()[0] for f in self.federations])
+        )
 
-    def finish(self) -> list[Record]:
+    def finish(self) -> list[RoundRecord]:
         """The last delivery to all, and fine-tuning after it."""
         extra = int(self.federations[0].configuration.fine_tune.partition(":")[2] or 0)
         asked = [self._gathered(f, *f.last_order()) for f in self.federations]
         for places in alike([order for order, _ in asked]):
-            message, report = self.engine.finish(Order.joined([asked[i][0] for i in places]), extra)
+            message, report = self.engine.finish(
+                RoundRequest.joined([asked[i][0] for i in places]), extra
+            )
             at = 0
             for i in places:
                 record = asked[i][1]
@@ -106,12 +113,12 @@ class Loop:
         return [record for _, record in asked]
 
     def _gathered(
-        self, federation: Federation, order: Order, record: Record
-    ) -> tuple[Order, Record]:
+        self, federation: Server, order: RoundRequest, record: RoundRecord
+    ) -> tuple[RoundRequest, RoundRecord]:
         """The last order; where clients end with an ensemble, it delivers everybody's model."""
         if not federation.algorithm.gathers:
             return order, record
-        message = self.engine.collect(federation.everyone)
+        message = self.engine.collect(federation.clients)
         return replace(order, models=federation.gather(message, record)), record
 
     def state(self) -> tuple[NamedArrays, dict[str, Any]]:
@@ -126,8 +133,8 @@ class Loop:
 
     def load(self, tensors: NamedArrays, values: Mapping[str, Any]) -> None:
         """Take back what `state` gave."""
-        self.engine.load(part(tensors, "site/"))
+        self.engine.load(strip_prefix(tensors, "site/"))
         for number, (federation, own) in enumerate(
             zip(self.federations, values["federations"], strict=True)
         ):
-            federation.load(part(tensors, f"{number}/"), own)
+            federation.load(strip_prefix(tensors, f"{number}/"), own)

@@ -19,25 +19,25 @@ from comity.configuration import Configuration
 from comity.core.fleet import Fleet
 from comity.core.mixing import TARGET, Mixing, Pick, mixed, who_from_whom
 from comity.core.rng import stream
-from comity.core.storage import part
+from comity.core.storage import strip_prefix
 from comity.core.typing import FloatArray, IntArray, NamedArrays
 from comity.federation.clients import initial_fleet
-from comity.federation.messages import Message, Order, Report
+from comity.federation.messages import ClientUpdate, RoundMetrics, RoundRequest
 
 
 @dataclass
-class Record:
+class RoundRecord:
     """One round as the history tells it."""
 
     round: int
     clients: tuple[int, ...]
-    report: Report | None
+    report: RoundMetrics | None
     clusters: list[list[int]] | None = None
     chosen: bool = False
     """Its models are what all clients keep so far."""
     conflict: dict[str, float] | None = None
     """How much updates were against each other, where something is done about it."""
-    account: dict[str, Any] = field(default_factory=dict)
+    diagnostics: dict[str, Any] = field(default_factory=dict)
     """What else the algorithm tells of the server's work."""
     mixing: FloatArray | None = None
     bytes_up: int = 0
@@ -45,7 +45,7 @@ class Record:
     events: list[str] = field(default_factory=list)
 
 
-class Federation:
+class Server:
     """The server half of one federation: selects, delivers, checks and mixes.
 
     ``clients`` are its members' names on the engine, 0 to n-1 unless several federations share
@@ -61,7 +61,7 @@ class Federation:
         self.configuration = configuration
         self.algorithm = configuration.get_algorithm()
         self._wrapper = configuration.get_wrapper()
-        self.everyone = tuple(range(configuration.clients) if clients is None else clients)
+        self.clients = tuple(range(configuration.clients) if clients is None else clients)
         self.done = 0
         models = initial_fleet(configuration, 1) if initial is None else initial
         self._template = models.group(*self.algorithm.sends)
@@ -74,7 +74,7 @@ class Federation:
     @property
     def initial(self) -> Fleet:
         """The models that the clients start from, one row each."""
-        return self._initial(tuple(self._template), self.everyone)
+        return self._initial(tuple(self._template), self.clients)
 
     def server_models(self) -> dict[int, Fleet]:
         """The models that the server holds, each once, by the first client that is to get it."""
@@ -86,60 +86,67 @@ class Federation:
         models = self._rows.group(*self._template)
         return {client: models.select([row]) for row, client in first.items()}
 
-    def order(self) -> tuple[Order, Record]:
+    def order(self) -> tuple[RoundRequest, RoundRecord]:
         """What the next round asks of which clients."""
         number = self.done + 1
-        present = self._select(number, everyone=not self._mixes(number))
-        record = Record(number, present, None)
-        self._delivered = self._deliver(present, record)
-        return Order(number, present, self._delivered, alone=not self._mixes(number)), record
+        participants = self._select(number, clients=not self._mixes(number))
+        record = RoundRecord(number, participants, None)
+        self._delivered = self._deliver(participants, record)
+        return RoundRequest(
+            number, participants, self._delivered, alone=not self._mixes(number)
+        ), record
 
-    def last_order(self) -> tuple[Order, Record]:
+    def last_order(self) -> tuple[RoundRequest, RoundRecord]:
         """The last delivery to all (left out when the last mixing was replaced by training)."""
         number = self.configuration.rounds + 1
-        record = Record(number, self.everyone, None, self.algorithm.clusters())
+        record = RoundRecord(number, self.clients, None, self.algorithm.clusters())
         delivers = self.configuration.fine_tune != "replace-last" and self.algorithm.communicates
-        models = self._deliver(self.everyone, record) if delivers else None
-        return Order(number, self.everyone, models, alone=True), record
+        models = self._deliver(self.clients, record) if delivers else None
+        return RoundRequest(number, self.clients, models, alone=True), record
 
-    def answer(self, message: Message, record: Record) -> NamedArrays:
+    def reply(self, message: ClientUpdate, record: RoundRecord) -> NamedArrays:
         """The brief of the clients of a round, one row each, after what they said in the survey."""
-        present, gradients = record.clients, message.models
+        participants, gradients = record.clients, message.models
         record.bytes_up += _total(message)
-        good = np.ones(len(present), dtype=bool)
+        good = np.ones(len(participants), dtype=bool)
         if gradients is not None:
-            good &= gradients.finite().reshape(len(present), -1).all(axis=1)
+            good &= gradients.finite().reshape(len(participants), -1).all(axis=1)
         for values in message.statistics.values():
-            good &= np.isfinite(values).reshape(len(present), -1).all(axis=1)
-        for client in np.array(present)[~good].tolist():
+            good &= np.isfinite(values).reshape(len(participants), -1).all(axis=1)
+        for client in np.array(participants)[~good].tolist():
             record.events.append(
                 f"client {client}, round {record.round}: its losses or gradients are not finite; "
                 "left out of the survey"
             )
         rows = np.flatnonzero(good)
         survey = Survey(
-            tuple(present[row] for row in rows),
+            tuple(participants[row] for row in rows),
             {name: values[rows] for name, values in message.statistics.items()},
-            None if gradients is None else gradients.select(_each(rows, gradients, present)),
+            None if gradients is None else gradients.select(_each(rows, gradients, participants)),
         )
-        brief = self.algorithm.brief(survey)
-        record.bytes_down += 8 * len(present) * sum(values.size for values in brief.values())
-        return {name: np.repeat(values[None], len(present), 0) for name, values in brief.items()}
+        broadcast = self.algorithm.broadcast(survey)
+        record.bytes_down += (
+            8 * len(participants) * sum(values.size for values in broadcast.values())
+        )
+        return {
+            name: np.repeat(values[None], len(participants), 0)
+            for name, values in broadcast.items()
+        }
 
-    def take(self, message: Message, record: Record) -> tuple[int, ...]:
+    def take(self, message: ClientUpdate, record: RoundRecord) -> tuple[int, ...]:
         """Check and mix what the clients of a round sent; those named must be rolled back."""
-        number, present = record.round, record.clients
+        number, participants = record.round, record.clients
         self.done = number
         self.choose(message, record)
         if not (self._mixes(number) and self.algorithm.communicates):
             return ()
         assert message.models is not None
         record.bytes_up += _total(message)
-        start = self._start(present, self._delivered, message)
+        start = self._start(participants, self._delivered, message)
         self._remember_uploads(message)
-        good = message.models.finite().reshape(len(present), -1).all(axis=1)
-        good &= message.statistics.get("unsound", np.zeros(len(present))) == 0
-        failed = tuple(np.array(present)[~good].tolist())
+        good = message.models.finite().reshape(len(participants), -1).all(axis=1)
+        good &= message.statistics.get("unsound", np.zeros(len(participants))) == 0
+        failed = tuple(np.array(participants)[~good].tolist())
         for client in failed:
             record.events.append(
                 f"client {client}, round {number}: its model is no longer finite; "
@@ -149,18 +156,18 @@ class Federation:
         if not len(rows):
             record.events.append(f"round {number}: nobody sent a usable model; nothing was mixed")
             return failed
-        senders = tuple(present[row] for row in rows)
-        sent = message.models.select(_each(rows, message.models, present))
+        senders = tuple(participants[row] for row in rows)
+        sent = message.models.select(_each(rows, message.models, participants))
         start = start.select(np.repeat(rows, len(sent) // len(rows)))
         seen = Round(
             number=number,
-            present=senders,
-            everyone=self.everyone,
+            participants=senders,
+            clients=self.clients,
             sent=sent.group(*self._template),
             start=start.group(*self._template),
             sizes=message.statistics["size"][rows],
-            told={name: message.statistics[name][rows] for name in self.algorithm.tells},
-            asked=len(present),
+            statistics={name: message.statistics[name][rows] for name in self.algorithm.statistics},
+            asked=len(participants),
             seed=self.configuration.seed,
         )
         mixings = self.algorithm.mix(seen)
@@ -169,18 +176,18 @@ class Federation:
             record.conflict = asdict(conflict)
         self._take(sent, start, mixings)
         record.clusters = self.algorithm.clusters()
-        record.account = self.algorithm.account()
+        record.diagnostics = self.algorithm.diagnostics()
         sizes = {name: tensor[0].numel() for name, tensor in self._template.tensors.items()}
-        record.mixing = who_from_whom(mixings, sizes, self.everyone, senders)
+        record.mixing = who_from_whom(mixings, sizes, self.clients, senders)
         return failed
 
-    def choose(self, message: Message, record: Record) -> None:
+    def choose(self, message: ClientUpdate, record: RoundRecord) -> None:
         """Whether this round serves all clients together better than the one that they keep."""
         worth = message.statistics.get("validation")
         if worth is not None and worth.mean() > self._best:  # nan: nothing was sent yet
             self._best, record.chosen = float(worth.mean()), True
 
-    def gather(self, message: Message, record: Record) -> Fleet:
+    def gather(self, message: ClientUpdate, record: RoundRecord) -> Fleet:
         """What every client gets of the models that all of them would hand over."""
         assert message.models is not None
         record.bytes_up += _total(message)
@@ -192,39 +199,41 @@ class Federation:
         )
         sizes = np.where(sound, message.statistics["size"], 0.0)
         gathered = self.algorithm.gather(models, sizes)
-        everyone = len(self.everyone)
-        delivered = Fleet({k: t.expand(everyone, *t.shape) for k, t in gathered.items()})
-        record.bytes_down += bytes_of(delivered, everyone)
+        clients = len(self.clients)
+        delivered = Fleet({k: t.expand(clients, *t.shape) for k, t in gathered.items()})
+        record.bytes_down += bytes_of(delivered, clients)
         return delivered
 
     def _mixes(self, number: int) -> bool:
         replaced = self.configuration.fine_tune == "replace-last"
         return not (replaced and number == self.configuration.rounds)
 
-    def _select(self, number: int, everyone: bool) -> tuple[int, ...]:
-        count = self.configuration.participants(len(self.everyone))
-        if everyone or count == len(self.everyone):
-            return self.everyone
-        generator = stream(self.configuration.seed, "selection", number, self.everyone[0])
-        return tuple(sorted(generator.choice(self.everyone, count, replace=False).tolist()))
+    def _select(self, number: int, clients: bool) -> tuple[int, ...]:
+        count = self.configuration.participants(len(self.clients))
+        if clients or count == len(self.clients):
+            return self.clients
+        generator = stream(self.configuration.seed, "selection", number, self.clients[0])
+        return tuple(sorted(generator.choice(self.clients, count, replace=False).tolist()))
 
-    def _deliver(self, clients: Sequence[int], record: Record) -> Fleet | None:
+    def _deliver(self, clients: Sequence[int], record: RoundRecord) -> Fleet | None:
         """The server models of some clients, one row each; None as long as nothing was mixed."""
         if self._rows is None or not self.algorithm.communicates:
             return None
         record.bytes_down += bytes_of(self._rows, len(clients))
         return self._rows.select([self._route[client] for client in clients])
 
-    def _start(self, present: Sequence[int], delivered: Fleet | None, message: Message) -> Fleet:
+    def _start(
+        self, participants: Sequence[int], delivered: Fleet | None, message: ClientUpdate
+    ) -> Fleet:
         """What each client started from: what it was sent, or what it last sent if it declined."""
         assert message.models is not None
         if delivered is None:
-            return self._initial(tuple(message.models), present)
+            return self._initial(tuple(message.models), participants)
         start = delivered
-        declined = np.flatnonzero(message.statistics.get("declined", np.zeros(len(present))))
+        declined = np.flatnonzero(message.statistics.get("declined", np.zeros(len(participants))))
         if len(declined) and self._uploads is not None:
             start = start.clone()
-            clients = [present[place] for place in declined.tolist()]
+            clients = [participants[place] for place in declined.tolist()]
             start.put(declined, self._uploads.select(self._places(clients)))
         return start
 
@@ -236,7 +245,7 @@ class Federation:
         expanded = {k: t.expand(len(clients), *t.shape[1:]) for k, t in models.tensors.items()}
         return Fleet(expanded)
 
-    def _remember_uploads(self, message: Message) -> None:
+    def _remember_uploads(self, message: ClientUpdate) -> None:
         if not (self.configuration.guard and self.algorithm.personal):
             return
         assert message.models is not None
@@ -248,12 +257,12 @@ class Federation:
         self._uploads.put(self._places(clients), models.select(good))
 
     def _places(self, clients: Sequence[int]) -> list[int]:
-        return [self.everyone.index(client) for client in clients]
+        return [self.clients.index(client) for client in clients]
 
     def _take(self, sent: Fleet, start: Fleet, mixings: Mapping[str, Mixing | Pick]) -> None:
         """Mix, and keep the server models of clients that the new route does not name."""
         fresh, route = mixed(mixings, sent, start)
-        waiting = [client for client in self.everyone if client not in route]
+        waiting = [client for client in self.clients if client not in route]
         if waiting:
             if self._rows is None:
                 old = self._initial(tuple(sent), waiting)
@@ -271,7 +280,7 @@ class Federation:
         for name, fleet in (("rows", self._rows), ("uploads", self._uploads)):
             if fleet is not None:
                 tensors.update({f"{name}/{k}": t.numpy() for k, t in fleet.tensors.items()})
-        route = [self._route.get(client, -1) for client in self.everyone]
+        route = [self._route.get(client, -1) for client in self.clients]
         remembered = self.algorithm.state()
         arrays = {k: v for k, v in remembered.items() if isinstance(v, np.ndarray)}
         tensors.update({f"algorithm/{k}": array for k, array in arrays.items()})
@@ -283,13 +292,13 @@ class Federation:
 
     def load(self, tensors: NamedArrays, values: Mapping[str, Any]) -> None:
         """Take back what `state` gave."""
-        self._rows = Fleet.from_arrays(part(tensors, "rows/"))
-        self._uploads = Fleet.from_arrays(part(tensors, "uploads/"))
+        self._rows = Fleet.from_arrays(strip_prefix(tensors, "rows/"))
+        self._uploads = Fleet.from_arrays(strip_prefix(tensors, "uploads/"))
         self.done = values["done"]
         self._best = values.get("best", -np.inf)
-        pairs = zip(self.everyone, values["route"], strict=True)
+        pairs = zip(self.clients, values["route"], strict=True)
         self._route = {client: row for client, row in pairs if row >= 0}
-        self.algorithm.load({**values["algorithm"], **part(tensors, "algorithm/")})
+        self.algorithm.load({**values["algorithm"], **strip_prefix(tensors, "algorithm/")})
 
 
 def _each(rows: IntArray, models: Fleet, clients: Sequence[int]) -> IntArray:
@@ -298,7 +307,7 @@ def _each(rows: IntArray, models: Fleet, clients: Sequence[int]) -> IntArray:
     return (rows[:, None] * each + np.arange(each)).ravel()
 
 
-def _total(message: Message) -> int:
+def _total(message: ClientUpdate) -> int:
     """Bytes of everything in a message."""
     models = 0 if message.models is None else bytes_of(message.models, len(message.models))
     return models + sum(values.nbytes for values in message.statistics.values())
@@ -310,4 +319,4 @@ def bytes_of(models: Fleet, clients: int) -> int:
     return each * clients
 
 
-__all__ = ["Federation", "Record", "bytes_of"]
+__all__ = ["RoundRecord", "Server", "bytes_of"]

@@ -34,7 +34,7 @@ class Task:
     """The models of the whole fleet as they were when the round began."""
     goal: IntArray
     """How many steps each of the clients shall have taken in all."""
-    brief: dict[str, FloatArray] = field(default_factory=dict)
+    broadcast: dict[str, FloatArray] = field(default_factory=dict)
     """What the server told each of them, one row a client."""
 
 
@@ -64,25 +64,25 @@ class Learner(Protocol):
         """Clients took over received models: adjust what the learner keeps beside the model."""
 
     def survey(
-        self, fleet: Fleet, rows: IntArray, asked: Sequence[str], round: int, answer: Update
+        self, fleet: Fleet, rows: IntArray, asked: Sequence[str], round: int, survey_client: Update
     ) -> tuple[NamedArrays, Fleet | None]:
         """What some clients find of the models they hold: losses, gradients of each objective.
 
-        ``answer`` gives whatever else is asked.
+        ``survey_client`` gives whatever else is asked.
         """
 
     def train(self, fleet: Fleet, rows: IntArray, task: Task) -> None:
         """Train some clients in place until each has taken ``task.goal`` steps in all."""
 
-    def train_apart(self, fleet: Fleet, rows: IntArray, task: Task) -> Fleet:
+    def train_per_objective(self, fleet: Fleet, rows: IntArray, task: Task) -> Fleet:
         """Train one copy an objective, on it alone; the models themselves stay as they are."""
 
-    def judge(
+    def evaluate(
         self, fleet: Fleet, rows: IntArray, purpose: str, episodes: int
     ) -> tuple[FloatArray, IntArray]:
         """Objective vector of each client's model, and what judging cost in steps."""
 
-    def span(
+    def evaluate_preferences(
         self, fleet: Fleet, rows: IntArray, purpose: str, preferences: FloatArray
     ) -> FloatArray:
         """Objective vectors of each client's model at several preferences (clients x those)."""

@@ -12,11 +12,17 @@ import torch
 from torch import Tensor
 
 from comity.core.fleet import Fleet
-from comity.core.phases import Phase, Setup
+from comity.core.phases import ClientModel, Phase
 from comity.core.typing import AnyArray, FloatArray, Tree
 from comity.errors import UserError
 from comity.learners.deterministic import ACTOR, CRITIC, PolicyGradient
-from comity.learners.off_policy import Crew, Explorer, Generators, OffPolicy, OffPolicySettings
+from comity.learners.off_policy import (
+    Explorer,
+    Generators,
+    OffPolicy,
+    OffPolicySettings,
+    ReplayCohort,
+)
 from comity.problems.base import EnvironmentProblem
 from comity.problems.environments import Policy
 from comity.problems.networks import ActorCritic
@@ -52,7 +58,7 @@ class DDPG(OffPolicy):
         preferences: FloatArray,
         seed: int,
         fleet: Fleet,
-        setup: Setup,
+        setup: ClientModel,
     ) -> None:
         super().__init__(problem, settings, clients, preferences, seed, fleet)
         model = setup.module
@@ -68,7 +74,7 @@ class DDPG(OffPolicy):
                 'the problem learner="dqn".'
             )
 
-    def _explorer(self, crew: Crew, generators: Generators) -> Explorer:
+    def _explorer(self, crew: ReplayCohort, generators: Generators) -> Explorer:
         """The actor's own action with noise; before ``learning_starts`` any action."""
         s = self.settings
         shape = (s.train_freq, self._width)
@@ -85,7 +91,7 @@ class DDPG(OffPolicy):
 
         return choose
 
-    def _update(self, crew: Crew, phase: Phase, batch: dict[str, Tensor]) -> None:
+    def _update(self, crew: ReplayCohort, phase: Phase, batch: dict[str, Tensor]) -> None:
         wanted, before = self._wanted(crew, batch), batch["before"]
         loss = self._gradient.critic_loss(crew.online, before, batch["action"], wanted)
         self._descend(crew, phase, loss, CRITIC)
@@ -95,7 +101,7 @@ class DDPG(OffPolicy):
                 tensor.lerp_(crew.online[name], self.settings.tau)
 
     @torch.no_grad()
-    def _wanted(self, crew: Crew, batch: dict[str, Tensor]) -> Tensor:
+    def _wanted(self, crew: ReplayCohort, batch: dict[str, Tensor]) -> Tensor:
         """r + gamma (1 - terminated) Q_target(s', actor_target(s'))."""
         target, after = crew.target.tensors, batch["after"]
         value = self._gradient.value(target, after, self._gradient.act(target, after))

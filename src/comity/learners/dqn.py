@@ -14,10 +14,16 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from comity.core.fleet import Fleet, forward
-from comity.core.phases import Phase, Setup
+from comity.core.phases import ClientModel, Phase
 from comity.core.typing import AnyArray, FloatArray, IntArray, Tree
 from comity.errors import UserError
-from comity.learners.off_policy import Crew, Explorer, Generators, OffPolicy, OffPolicySettings
+from comity.learners.off_policy import (
+    Explorer,
+    Generators,
+    OffPolicy,
+    OffPolicySettings,
+    ReplayCohort,
+)
 from comity.problems.base import EnvironmentProblem
 from comity.problems.environments import Policy
 from comity.problems.networks import ActorCritic
@@ -46,7 +52,7 @@ class DQN(OffPolicy):
         preferences: FloatArray,
         seed: int,
         fleet: Fleet,
-        setup: Setup,
+        setup: ClientModel,
     ) -> None:
         super().__init__(problem, settings, clients, preferences, seed, fleet)
         self._forward = forward(setup.module)
@@ -62,7 +68,7 @@ class DQN(OffPolicy):
                 'learn it; give the problem learner="ddpg".'
             )
 
-    def _explorer(self, crew: Crew, generators: Generators) -> Explorer:
+    def _explorer(self, crew: ReplayCohort, generators: Generators) -> Explorer:
         """Epsilon-greedily; epsilon falls over all steps of the run, not over a round."""
         s, rows = self.settings, crew.rows
         coin = np.stack([generator.random(s.train_freq) for generator in generators])
@@ -88,7 +94,7 @@ class DQN(OffPolicy):
         return choose
 
     @torch.no_grad()
-    def _rollout(self, crew: Crew, generators: Generators) -> None:
+    def _rollout(self, crew: ReplayCohort, generators: Generators) -> None:
         super()._rollout(crew, generators)
         s, steps = self.settings, self._steps[crew.rows]
         interval = s.target_update_interval
@@ -100,7 +106,7 @@ class DQN(OffPolicy):
             crew.next_values = None
 
     @torch.no_grad()
-    def _prepare(self, crew: Crew, batch: dict[str, Tensor]) -> dict[str, Tensor]:
+    def _prepare(self, crew: ReplayCohort, batch: dict[str, Tensor]) -> dict[str, Tensor]:
         """r + gamma (1 - terminated) max_a Q_target of the states reached.
 
         Neither buffers nor target networks change between updates: one pass serves all.
@@ -109,7 +115,7 @@ class DQN(OffPolicy):
         wanted = batch["reward"] + self.settings.gamma * after * ~batch["terminated"]
         return {"before": batch["before"], "action": batch["action"], "wanted": wanted}
 
-    def _update(self, crew: Crew, phase: Phase, batch: dict[str, Tensor]) -> None:
+    def _update(self, crew: ReplayCohort, phase: Phase, batch: dict[str, Tensor]) -> None:
         before, action = batch["before"], batch["action"].long()
         if self._features is not None:
             states, place = torch.unique(before, return_inverse=True)
@@ -121,7 +127,7 @@ class DQN(OffPolicy):
         loss = F.smooth_l1_loss(chosen, batch["wanted"], reduction="none").mean(dim=1).sum()
         self._descend(crew, phase, loss, limit=self.settings.max_grad_norm)
 
-    def _next_values(self, crew: Crew, after: Tensor) -> Tensor:
+    def _next_values(self, crew: ReplayCohort, after: Tensor) -> Tensor:
         """max_a Q_target of the states reached."""
         if self._features is None:
             return self._forward(crew.target.tensors, after).amax(dim=2)

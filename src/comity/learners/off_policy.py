@@ -49,7 +49,7 @@ class OffPolicySettings(LearnerSettings):
 
 
 @dataclass
-class Crew:
+class ReplayCohort:
     """The clients being trained right now, their tensors gathered into one stack."""
 
     rows: IntArray
@@ -113,18 +113,18 @@ class OffPolicy(ABC):
         """Refuse a problem that this learner cannot learn."""
 
     @abstractmethod
-    def _explorer(self, crew: Crew, generators: Generators) -> Explorer:
+    def _explorer(self, crew: ReplayCohort, generators: Generators) -> Explorer:
         """How a crew acts during one rollout; all random numbers are drawn here."""
 
     @abstractmethod
-    def _update(self, crew: Crew, phase: Phase, batch: dict[str, Tensor]) -> None:
+    def _update(self, crew: ReplayCohort, phase: Phase, batch: dict[str, Tensor]) -> None:
         """One gradient step of every client of the crew."""
 
     @abstractmethod
     def _policy(self, tensors: Tree) -> Policy:
         """How models act when they are judged."""
 
-    def _prepare(self, crew: Crew, batch: dict[str, Tensor]) -> dict[str, Tensor]:
+    def _prepare(self, crew: ReplayCohort, batch: dict[str, Tensor]) -> dict[str, Tensor]:
         """Add to the transitions of several updates what can be computed for all of them."""
         return batch
 
@@ -168,25 +168,25 @@ class OffPolicy(ABC):
             return None
         return Fleet({f"target.{name}": tensor for name, tensor in self._target.tensors.items()})
 
-    def judge(
+    def evaluate(
         self, fleet: Fleet, rows: IntArray, purpose: str, episodes: int
     ) -> tuple[FloatArray, IntArray]:
         policy = self._policy(fleet.select(rows).tensors)
-        return self._environments.judge(rows, policy, episodes, purpose)
+        return self._environments.evaluate(rows, policy, episodes, purpose)
 
     # -- training --------------------------------------------------------------------------
 
     def survey(
-        self, fleet: Fleet, rows: IntArray, asked: Sequence[str], round: int, answer: Update
+        self, fleet: Fleet, rows: IntArray, asked: Sequence[str], round: int, survey_client: Update
     ) -> tuple[NamedArrays, Fleet | None]:
         raise NotImplementedError("environments have no differentiable objectives")
 
-    def span(
+    def evaluate_preferences(
         self, fleet: Fleet, rows: IntArray, purpose: str, preferences: FloatArray
     ) -> FloatArray:
         raise NotImplementedError("policies are not made for preferences on demand")
 
-    def train_apart(self, fleet: Fleet, rows: IntArray, task: Task) -> Fleet:
+    def train_per_objective(self, fleet: Fleet, rows: IntArray, task: Task) -> Fleet:
         raise NotImplementedError("environments have no differentiable objectives")
 
     def train(self, fleet: Fleet, rows: IntArray, task: Task) -> None:
@@ -194,7 +194,7 @@ class OffPolicy(ABC):
         explore = {row: stream(self._seed, "explore", *keys[row]) for row in rows}
         replay = {row: stream(self._seed, "replay", *keys[row]) for row in rows}
         (phase,), start = task.phases, task.start
-        crew: Crew | None = None
+        crew: ReplayCohort | None = None
         while True:
             active = rows[self._steps[rows] < task.goal]
             if crew is None or not np.array_equal(crew.rows, active):
@@ -212,7 +212,7 @@ class OffPolicy(ABC):
                 crew = self._gather(fleet, learning, start)
             self._learn(crew, phase, [replay[row] for row in learning])
 
-    def _gather(self, fleet: Fleet, rows: IntArray, start: Fleet) -> Crew:
+    def _gather(self, fleet: Fleet, rows: IntArray, start: Fleet) -> ReplayCohort:
         online = {
             name: tensor.detach().requires_grad_()
             for name, tensor in fleet.select(rows).tensors.items()
@@ -228,7 +228,7 @@ class OffPolicy(ABC):
                 [first[name] for name in names],
                 [second[name] for name in names],
             )
-        return Crew(
+        return ReplayCohort(
             rows=rows,
             online=online,
             target=target,
@@ -238,7 +238,7 @@ class OffPolicy(ABC):
             optimisers=optimisers,
         )
 
-    def _disband(self, fleet: Fleet, crew: Crew) -> None:
+    def _disband(self, fleet: Fleet, crew: ReplayCohort) -> None:
         if not crew.whole:
             fleet.put(crew.rows, Fleet({name: t.detach() for name, t in crew.online.items()}))
             self._target.put(crew.rows, crew.target)
@@ -246,7 +246,7 @@ class OffPolicy(ABC):
             self._second.put(crew.rows, crew.moments[1])
 
     @torch.no_grad()
-    def _rollout(self, crew: Crew, generators: Generators) -> None:
+    def _rollout(self, crew: ReplayCohort, generators: Generators) -> None:
         """Each client takes ``train_freq`` steps into its own buffer."""
         rows = crew.rows
         explorer = self._explorer(crew, generators)
@@ -264,7 +264,7 @@ class OffPolicy(ABC):
             )
             self._steps[rows] += 1
 
-    def _learn(self, crew: Crew, phase: Phase, generators: Generators) -> None:
+    def _learn(self, crew: ReplayCohort, phase: Phase, generators: Generators) -> None:
         s = self.settings
         count = s.train_freq if s.gradient_steps == -1 else s.gradient_steps
         if not count:
@@ -277,7 +277,12 @@ class OffPolicy(ABC):
             self._updates[crew.rows] += 1
 
     def _descend(
-        self, crew: Crew, phase: Phase, loss: Tensor, part: str = "", limit: float | None = None
+        self,
+        crew: ReplayCohort,
+        phase: Phase,
+        loss: Tensor,
+        part: str = "",
+        limit: float | None = None,
     ) -> None:
         """Step one part of the models against its gradient of the loss and of the penalty."""
         penalty = phase.penalty

@@ -50,7 +50,7 @@ class Problem(ABC):
     """All non-dominated vectors, where they are known: makes regret and IGD exact."""
     reference_set: Path | None = None
     """A stored set of good vectors as CSV, for IGD where the front is not known."""
-    usual: Mapping[str, Any] = field(default_factory=dict)
+    run_defaults: Mapping[str, Any] = field(default_factory=dict)
     """Run-level settings here unless somebody says otherwise: ``clients``, ``rounds``, …"""
     search: Mapping[str, Any] = field(default_factory=dict)
     """Settings of a search here: ``reference_point``, ``iterations``, ``local_steps``, …"""
@@ -60,7 +60,7 @@ class Problem(ABC):
         """A fresh network of the problem's architecture."""
 
     @abstractmethod
-    def dealt(self, clients: int, seed: int, partition: str, sizes: str) -> Problem:
+    def partitioned(self, clients: int, seed: int, partition: str, sizes: str) -> Problem:
         """The problem as so many clients have it."""
 
     @abstractmethod
@@ -118,7 +118,7 @@ class EnvironmentProblem(Problem):
     place: Callable[[Any, tuple[int, ...]], None] | None = None
     """Put the simulator into a state, for problems whose few states can be tabulated."""
 
-    def dealt(self, clients: int, seed: int, partition: str, sizes: str) -> Problem:
+    def partitioned(self, clients: int, seed: int, partition: str, sizes: str) -> Problem:
         for name, value in (("partition", partition), ("sizes", sizes)):
             if value != EVEN[name]:
                 raise UserError(

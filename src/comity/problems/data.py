@@ -31,9 +31,9 @@ class Samples:
     """Samples that are alike (same label, same people): a deal keeps some for everybody."""
     needed: Mapping[int, tuple[str, IntArray]]
     """Cells without which a score would not be defined: their names, and all cells that serve."""
-    sites: IntArray | None = None
+    silos: IntArray | None = None
     """Who holds which sample by nature, where the data know it."""
-    site_names: tuple[str, ...] = ()
+    silo_names: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     """What was done to the data on the way here."""
 
@@ -49,7 +49,7 @@ class Encoder(Protocol):
 
 
 @dataclass(frozen=True)
-class Deal:
+class PartitionSpec:
     """Among how many clients the samples are dealt out, and how unevenly."""
 
     clients: int
@@ -88,28 +88,28 @@ class DataProblem(Problem):
     """Whether ``label`` is a class, and the network has an output for each."""
     encode: Encoder | None = None
     """The inputs (before `prepare`) of new samples, from the columns of a file."""
-    dealer: Callable[[Samples, Deal], list[Share]] | None = None
+    partitioner: Callable[[Samples, PartitionSpec], list[Share]] | None = None
     """Who gets which rows, where the problem has a way of its own."""
     learner: str = "supervised"
-    deal: Deal | None = None
+    deal: PartitionSpec | None = None
 
     def model(self) -> nn.Module:
         return self.network(self.samples())
 
-    def dealt(self, clients: int, seed: int, partition: str, sizes: str) -> DataProblem:
-        return replace(self, deal=Deal(clients, seed, partition, sizes))
+    def partitioned(self, clients: int, seed: int, partition: str, sizes: str) -> DataProblem:
+        return replace(self, deal=PartitionSpec(clients, seed, partition, sizes))
 
     def shares(self) -> list[Share]:
         """Which rows each client has."""
         if self.deal is None:
             raise UserError(f"problem {self.name}: its data have not been dealt out.")
-        return _shares(self.samples, self.deal, self.dealer)
+        return _shares(self.samples, self.deal, self.partitioner)
 
     def columns(self) -> Mapping[str, Tensor]:
         """The samples as they are learned from."""
         if self.prepare is None:
             return self.samples().columns
-        return _prepared(self.samples, self.prepare, self.deal, self.dealer)
+        return _prepared(self.samples, self.prepare, self.deal, self.partitioner)
 
     def inputs_of(self, columns: Columns) -> Tensor:
         """The inputs of new samples, from the columns of a file, just as they are learned from."""
@@ -186,20 +186,20 @@ def batch_of(columns: Mapping[str, Tensor], rows: IntArray) -> dict[str, Tensor]
 @lru_cache(maxsize=16)
 def _shares(
     samples: Callable[[], Samples],
-    deal: Deal,
-    dealer: Callable[[Samples, Deal], list[Share]] | None,
+    deal: PartitionSpec,
+    partitioner: Callable[[Samples, PartitionSpec], list[Share]] | None,
 ) -> list[Share]:
     found = samples()
-    if dealer is not None:
-        return dealer(found, deal)
+    if partitioner is not None:
+        return partitioner(found, deal)
     return shares(
         found.cells,
         deal.clients,
         deal.seed,
         partition=deal.partition,
         sizes=deal.sizes,
-        sites=found.sites,
-        site_names=found.site_names,
+        silos=found.silos,
+        silo_names=found.silo_names,
         cell_names={cell: name for cell, (name, _) in found.needed.items()},
         needed={cell: serving.tolist() for cell, (_, serving) in found.needed.items()},
     )
@@ -209,11 +209,11 @@ def _shares(
 def _prepared(
     samples: Callable[[], Samples],
     prepare: Callable[[Samples, IntArray], Mapping[str, Tensor]],
-    deal: Deal | None,
-    dealer: Callable[[Samples, Deal], list[Share]] | None,
+    deal: PartitionSpec | None,
+    partitioner: Callable[[Samples, PartitionSpec], list[Share]] | None,
 ) -> Mapping[str, Tensor]:
     found = samples()
     if deal is None:
         return found.columns
-    train = np.concatenate([share.train for share in _shares(samples, deal, dealer)])
+    train = np.concatenate([share.train for share in _shares(samples, deal, partitioner)])
     return prepare(found, train)

@@ -41,7 +41,7 @@ class Environments(Protocol):
 
     def observe(self, rows: IntArray) -> AnyArray: ...
     def step(self, rows: IntArray, actions: AnyArray) -> Step: ...
-    def judge(
+    def evaluate(
         self, rows: IntArray, policy: Policy, episodes: int, purpose: str
     ) -> tuple[FloatArray, IntArray]:
         """Mean return vector of a deterministic policy, and environment steps spent, by client."""
@@ -127,7 +127,7 @@ class TableEnvironments:
         self._elapsed[rows] = np.where(done, 0, elapsed)
         return Step(self._reward[at, actions], after, terminated, truncated)
 
-    def judge(
+    def evaluate(
         self, rows: IntArray, policy: Policy, episodes: int, purpose: str
     ) -> tuple[FloatArray, IntArray]:
         """One episode is all: nothing is random.
@@ -217,7 +217,7 @@ class GymEnvironments:
                 self._observation[row] = self._reset(row)
         return Step(np.stack(rewards), np.stack(after), np.array(ends), np.array(cuts))
 
-    def judge(
+    def evaluate(
         self, rows: IntArray, policy: Policy, episodes: int, purpose: str
     ) -> tuple[FloatArray, IntArray]:
         while len(self._spare) < len(rows) * episodes:
@@ -308,4 +308,4 @@ def idle_returns(
         return np.full((*observations.shape[:2], *shape), problem.idle_action)
 
     rows = np.arange(len(clients))
-    return environments(problem, clients, seed).judge(rows, policy, episodes, "test")[0]
+    return environments(problem, clients, seed).evaluate(rows, policy, episodes, "test")[0]

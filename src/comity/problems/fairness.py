@@ -190,7 +190,7 @@ def _people(source: People) -> Samples:
         "label": torch.from_numpy(table.label).float(),
         **{_column(a): torch.from_numpy(table.sensitive[a]) for a in source.attributes},
     }
-    return Samples(columns, cells, needed, table.sites, table.site_names, table.notes)
+    return Samples(columns, cells, needed, table.silos, table.silo_names, table.notes)
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from comity.datasets.images import Album
 from comity.datasets.partition import Share, deal, shares
 from comity.errors import UserError
 from comity.problems.base import Objective, register
-from comity.problems.data import DataProblem, Deal, Samples
+from comity.problems.data import DataProblem, PartitionSpec, Samples
 from comity.problems.networks import BodyAndHead, cnn, mlp
 
 _SEED = 2016  # which pictures are chosen or blended is the same in every run
@@ -49,7 +49,7 @@ def _samples(what: Gallery) -> Samples:
     if what.each is not None:
         album = _some(album, what.each)
     columns = {"inputs": torch.from_numpy(album.pixels), "label": torch.from_numpy(album.labels)}
-    return Samples(columns, album.labels, {}, album.sites, album.site_names, album.notes)
+    return Samples(columns, album.labels, {}, album.silos, album.silo_names, album.notes)
 
 
 def _some(album: Album, each: int) -> Album:
@@ -64,14 +64,14 @@ def _some(album: Album, each: int) -> Album:
     rows = np.concatenate(
         [order[album.labels[order] == label][:each] for label in range(len(counts))]
     )
-    sites = None if album.sites is None else album.sites[rows]
+    silos = None if album.silos is None else album.silos[rows]
     notes = (*album.notes, f"{each:,} pictures of each class, drawn at random")
     return replace(
-        album, pixels=album.pixels[rows], labels=album.labels[rows], sites=sites, notes=notes
+        album, pixels=album.pixels[rows], labels=album.labels[rows], silos=silos, notes=notes
     )
 
 
-def class_deal(samples: Samples, deal: Deal) -> list[Share]:
+def class_deal(samples: Samples, deal: PartitionSpec) -> list[Share]:
     """Who gets which pictures: as the literature deals out classes."""
     return shares(
         samples.cells,
@@ -79,8 +79,8 @@ def class_deal(samples: Samples, deal: Deal) -> list[Share]:
         deal.seed,
         partition=deal.partition,
         sizes=deal.sizes,
-        sites=samples.sites,
-        site_names=samples.site_names,
+        silos=samples.silos,
+        silo_names=samples.silo_names,
         capped=True,
     )
 
@@ -148,7 +148,7 @@ def blended(digits: ByteArray, photos: ByteArray) -> ByteArray:
     return apart
 
 
-def domain_deal(samples: Samples, dealing: Deal) -> list[Share]:
+def domain_deal(samples: Samples, dealing: PartitionSpec) -> list[Share]:
     """Where clients are domains by nature, several share one; else classes are dealt out."""
     if dealing.partition != "natural":
         return class_deal(samples, dealing)
@@ -157,17 +157,17 @@ def domain_deal(samples: Samples, dealing: Deal) -> list[Share]:
             f"partition 'natural': there are {len(DOMAINS)} domains ({', '.join(DOMAINS)}), so say "
             f"clients = {len(DOMAINS)} or more instead of {dealing.clients}."
         )
-    assert samples.sites is not None
+    assert samples.silos is not None
     wanted = np.array([list(DOMAINS.values())]) * dealing.clients
     having = np.repeat(np.arange(len(DOMAINS)), deal(wanted, np.ones(1, dtype=np.int64))[0])
     order = stream(dealing.seed, "domains").permutation(len(samples.cells))
     order = order[np.argsort(samples.cells[order], kind="stable")]  # so all get of every class
     holder = np.empty_like(samples.cells)
     for domain in range(len(DOMAINS)):
-        rows, clients = order[samples.sites[order] == domain], np.flatnonzero(having == domain)
+        rows, clients = order[samples.silos[order] == domain], np.flatnonzero(having == domain)
         holder[rows] = np.resize(clients, len(rows))
-    names = tuple(f"{samples.site_names[domain]}, client {c}" for c, domain in enumerate(having))
-    return class_deal(replace(samples, sites=holder, site_names=names), dealing)
+    names = tuple(f"{samples.silo_names[domain]}, client {c}" for c, domain in enumerate(having))
+    return class_deal(replace(samples, silos=holder, silo_names=names), dealing)
 
 
 # -- learning and judging ------------------------------------------------------------------
@@ -225,7 +225,7 @@ def image_problem(
     each: int | None = None,
     rounds: int = 50,
     partition: str = "iid",
-    dealer: Callable[[Samples, Deal], list[Share]] = class_deal,
+    partitioner: Callable[[Samples, PartitionSpec], list[Share]] = class_deal,
 ) -> DataProblem:
     """A problem on a source's pictures, or on ``each`` of a class; nothing is read before it runs.
 
@@ -245,7 +245,7 @@ def image_problem(
         scores=scores,
         constant=Commonest(samples),
         classified=True,
-        dealer=dealer,
+        partitioner=partitioner,
         defaults={
             "optimiser": "sgd",
             "learning_rate": 0.005,
@@ -253,7 +253,7 @@ def image_problem(
             "normalise": False,
             "local_epochs": 1,
         },
-        usual={
+        run_defaults={
             "clients": 20,
             "rounds": rounds,
             "partition": partition,
@@ -284,7 +284,7 @@ def _register_all() -> None:
             digits_domains,
             rounds=20,
             partition="natural",
-            dealer=domain_deal,
+            partitioner=domain_deal,
         ),
         image_problem("cifar100", "CIFAR-100 (your copy): name one of 100", pictures.cifar100),
         image_problem(

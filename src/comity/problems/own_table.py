@@ -42,7 +42,7 @@ def described(values: Mapping[str, Any]) -> DataProblem:
     return _described(json.dumps(what.model_dump(mode="json")))
 
 
-def completed(values: Mapping[str, Any]) -> dict[str, Any]:
+def resolved(values: Mapping[str, Any]) -> dict[str, Any]:
     """A ``[problem]`` table with all that decides a run's bits: defaults, place and checksum."""
     what = build(Description, values, where="problem")
     if what.data not in DATASETS:

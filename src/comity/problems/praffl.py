@@ -32,7 +32,7 @@ from comity.datasets.synthetic import TRAIN, synthetic
 from comity.datasets.tables import Table, make_table
 from comity.errors import UserError, unknown
 from comity.problems.base import Objective, register
-from comity.problems.data import DataProblem, Deal, Samples
+from comity.problems.data import DataProblem, PartitionSpec, Samples
 from comity.problems.networks import layers
 from comity.problems.parity import FairLoss, Losses, Scores, commonest
 
@@ -270,7 +270,7 @@ def network(samples: Samples) -> nn.Module:
 # -- clients -------------------------------------------------------------------------------
 
 
-def portions(data: str, deal: Deal) -> FloatArray:
+def portions(data: str, deal: PartitionSpec) -> FloatArray:
     """Each client's share of the rows of either kind.
 
     The paper prints shares of three clients. For other numbers ``paper`` lets the share of the
@@ -311,7 +311,7 @@ class Dealer:
 
     data: str
 
-    def __call__(self, samples: Samples, deal: Deal) -> list[Share]:
+    def __call__(self, samples: Samples, deal: PartitionSpec) -> list[Share]:
         people, each = _people(self.data), portions(self.data, deal)
         rng = stream(deal.seed, "praffl-partition")
         train = _cut(rng.permutation(people.train), people.first, each)
@@ -369,7 +369,7 @@ def praffl_problem(data: str, fair_loss: FairLoss = "printed") -> DataProblem:
         classified=True,
         groups={column: source.groups},
         encode=Encoded(data),
-        dealer=Dealer(data),
+        partitioner=Dealer(data),
         defaults={
             "learning_rate": 5e-3,
             "batch_size": 128,
@@ -377,7 +377,7 @@ def praffl_problem(data: str, fair_loss: FairLoss = "printed") -> DataProblem:
             "normalise": False,
             "local_epochs": 30,
         },
-        usual={
+        run_defaults={
             "clients": len(source.portions),
             "rounds": 10,
             "partition": "paper",

@@ -10,7 +10,7 @@ from comity.report.measures import has_data, single
 
 
 @dataclass(frozen=True)
-class Words:
+class Terms:
     """What things are called."""
 
     tests: str
@@ -25,14 +25,14 @@ class Words:
     """The baseline that has learned nothing."""
 
 
-ENVIRONMENTS = Words(
+ENVIRONMENTS = Terms(
     tests="test episodes",
     value="return",
     unit="environment steps",
     steps="environment steps per client (training + validation)",
     trivial="doing nothing",
 )
-DATA = Words(
+DATA = Terms(
     tests="test samples",
     value="score",
     unit="training steps",
@@ -47,7 +47,7 @@ ALONE = replace(
 """Of data with a single objective, where nothing is left out of a front."""
 
 
-def words_of(results: Mapping[str, Any]) -> Words:
+def words_of(results: Mapping[str, Any]) -> Terms:
     """Those for a run, or for a comparison."""
     data = has_data(results) if "rows" in results else "samples" in results
     if not data:

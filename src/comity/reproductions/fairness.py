@@ -22,7 +22,7 @@ from comity.errors import UserError, unknown
 from comity.problems import Problem
 from comity.problems import find as find_problem
 from comity.reproductions.printed import Reproduction, check_plan, read_printed
-from comity.runs.compare import PLAN, Comparison, carry_out, compare
+from comity.runs.compare import PLAN, Comparison, compare, run_plan
 from comity.runs.directory import Run
 from comity.runs.execute import free_path
 
@@ -123,7 +123,7 @@ def reproduce_fairness(
     preferences = GRID if about.homogeneous else ["dirichlet"]
     if (path / PLAN).is_file():
         check_plan(path / PLAN, problem=only, preferences=preferences, **settings)
-        made = carry_out(path, workers, on_round)
+        made = run_plan(path, workers, on_round)
     else:
         made = compare(
             only,

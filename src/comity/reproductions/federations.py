@@ -19,7 +19,7 @@ from comity.reproductions.printed import (
     read_printed,
     under_each,
 )
-from comity.runs.compare import PLAN, Comparison, carry_out, compare
+from comity.runs.compare import PLAN, Comparison, compare, run_plan
 from comity.runs.execute import free_path
 
 TABLES = {
@@ -95,7 +95,7 @@ def reproduce(
     def carried_out(place: Path, values: Mapping[str, Any], tell: OnRound) -> Comparison:
         if (place / PLAN).is_file():
             check_plan(place / PLAN, problem=only)
-            return carry_out(place, workers, tell)
+            return run_plan(place, workers, tell)
         return compare(
             only,
             algorithms=entries,

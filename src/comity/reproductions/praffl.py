@@ -17,7 +17,7 @@ from comity.core.typing import OnRound
 from comity.datasets.synthetic import reference_hypervolume
 from comity.errors import UserError, unknown
 from comity.reproductions.printed import Reproduction, check_plan, read_printed, under_each
-from comity.runs.compare import PLAN, Comparison, carry_out, compare
+from comity.runs.compare import PLAN, Comparison, compare, run_plan
 from comity.runs.execute import free_path
 
 DATA = {
@@ -103,7 +103,7 @@ def reproduce_praffl(
         wanted = {**settings, **values}
         if (place / PLAN).is_file():
             check_plan(place / PLAN, **wanted)
-            return carry_out(place, workers, tell)
+            return run_plan(place, workers, tell)
         more: dict[str, Any] = {"out": place, "workers": workers, "on_round": tell}
         return compare(algorithms=entries, seeds=seeds, **more, **wanted)
 

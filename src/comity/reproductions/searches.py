@@ -17,7 +17,7 @@ from comity.errors import UserError, unknown
 from comity.problems import find as find_problem
 from comity.reproductions.printed import Reproduction, read_printed, under_each
 from comity.runs.execute import free_path
-from comity.searches.comparison import PLAN, SearchComparison, carry_out_searches, compare_searches
+from comity.searches.comparison import PLAN, SearchComparison, compare_searches, run_search_plan
 
 TABLES = {
     "thesis-3.2": ("thesis_table_3_2_hv_sparsity.csv", ("hypervolume", "sparsity")),
@@ -78,7 +78,7 @@ def reproduce_searches(
 
     def carried_out(place: Path, values: Mapping[str, Any], tell: OnRound) -> SearchComparison:
         if (place / PLAN).is_file():
-            return carry_out_searches(place, workers, tell)
+            return run_search_plan(place, workers, tell)
         return compare_searches(
             only,
             generators=list(entries.values()),

@@ -31,10 +31,10 @@ from comity.core.typing import OnRound
 from comity.errors import UserError, unknown
 from comity.problems import Problem, register
 from comity.problems import find as find_problem
-from comity.problems.own_table import completed
+from comity.problems.own_table import resolved
 from comity.runs.directory import CONFIG, Run
 from comity.runs.execute import check_workers, execute, free_path
-from comity.runs.parallel import Job, carry_out_all
+from comity.runs.parallel import Job, run_jobs
 
 PLAN, RESULTS, REFERENCE = "comparison.toml", "comparison.json", "reference_set.csv"
 PAIRED = "mean_scalarised"
@@ -72,7 +72,7 @@ def compare(
     if isinstance(problem, Problem):
         problem = register(problem).name
     elif isinstance(problem, Mapping):
-        problem = completed(problem)
+        problem = resolved(problem)
     plan = {
         "problem": problem,
         "algorithms": list(algorithms),
@@ -84,7 +84,7 @@ def compare(
     _configurations(plan)  # a mistake must show before anything is written
     path = Path(out) if out is not None else free_path(default_name(problem))
     start(path, PLAN, plan)
-    return carry_out(path, workers, on_round)
+    return run_plan(path, workers, on_round)
 
 
 def default_name(problem: str | Mapping[str, Any]) -> str:
@@ -109,7 +109,7 @@ def start(path: Path, file: str, plan: Mapping[str, Any]) -> None:
     write_whole(path / file, tomli_w.dumps(plan).encode())
 
 
-def carry_out(path: Path, workers: int = 1, on_round: OnRound | None = None) -> Comparison:
+def run_plan(path: Path, workers: int = 1, on_round: OnRound | None = None) -> Comparison:
     """Do what is left to do of a comparison."""
     check_workers(workers)
     planned = _configurations(read_toml(path / PLAN))
@@ -122,7 +122,7 @@ def carry_out(path: Path, workers: int = 1, on_round: OnRound | None = None) -> 
     left = [run for group in runs.values() for run in group if not run.finished]
     jobs = [Job(run.path, run.configuration.rounds) for run in left]
     problem = find_problem(read_toml(path / PLAN)["problem"])
-    carry_out_all(jobs, _work, problem, workers, on_round)
+    run_jobs(jobs, _work, problem, workers, on_round)
     results = tabulate(problem.name, runs, path)
     write_whole(path / RESULTS, (json.dumps(results, indent=2) + "\n").encode())
 
@@ -257,7 +257,7 @@ def tabulate(problem: str, runs: Mapping[str, Sequence[Run]], path: Path) -> dic
         "reference_point": every[0].results["reference_point"],
         "rows": [],
     }
-    table.update(_yardsticks(every))
+    table.update(_baselines(every))
     for key, group in runs.items():
         entry, _, preferences = key.partition("|")
         metrics = [dict(run.results["metrics"]) for run in group]
@@ -275,7 +275,7 @@ def tabulate(problem: str, runs: Mapping[str, Sequence[Run]], path: Path) -> dic
                 "metrics_last": spread_of(last),
                 "pooled": pooled(group),
                 **_paired(entry, preferences, runs),
-                **_yardsticks(group),
+                **_baselines(group),
                 "runs": [str(run.path.relative_to(path)) for run in group],
             }
         )
@@ -320,7 +320,7 @@ def pooled(runs: Sequence[Run]) -> dict[str, float]:
     return configurations[0].get_problem().measures(vectors, preferences)
 
 
-def _yardsticks(runs: Sequence[Run]) -> dict[str, dict[str, float]]:
+def _baselines(runs: Sequence[Run]) -> dict[str, dict[str, float]]:
     """What doing nothing and the best possible would have brought, on average."""
     return {
         kind: {

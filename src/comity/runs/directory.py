@@ -218,7 +218,7 @@ class Run(Directory):
     @cached_property
     def _takes_any(self) -> bool:
         """Whether models take any preference."""
-        return self._algorithm.spanned(len(self._objectives), "test") is not None
+        return self._algorithm.evaluation_preferences(len(self._objectives), "test") is not None
 
     def _module(self, client: int) -> nn.Module:
         """All that a client keeps, loaded once."""

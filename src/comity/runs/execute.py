@@ -15,9 +15,9 @@ from comity.core.threads import limited
 from comity.core.typing import AnyArray, FloatArray, OnRound
 from comity.datasets.partition import fingerprint
 from comity.errors import UserError
-from comity.federation.engines.embedded import Embedded
-from comity.federation.loop import Loop
-from comity.federation.server import Federation, Record
+from comity.federation.engines.embedded import EmbeddedEngine
+from comity.federation.loop import RoundLoop
+from comity.federation.server import RoundRecord, Server
 from comity.problems import DataProblem, EnvironmentProblem, Problem, register
 from comity.runs.directory import CONFIG, Run, Spans
 
@@ -79,8 +79,8 @@ def execute(run: Run, workers: int = 1, on_round: OnRound | None = None) -> Run:
     configuration = run.configuration
     with limited(configuration.threads):
         started = time.monotonic()
-        with Embedded(configuration, workers) as engine:
-            loop = Loop(engine, Federation(configuration))
+        with EmbeddedEngine(configuration, workers) as engine:
+            loop = RoundLoop(engine, Server(configuration))
             started -= _restore(run, loop)
             _advance(run, loop, started, on_round)
             run.append_history(_entry(loop.finish()[0]))
@@ -88,10 +88,12 @@ def execute(run: Run, workers: int = 1, on_round: OnRound | None = None) -> Run:
             # rewards are float32: a return of 8.2 must equal the front's 8.2
             tested = {kept: engine.test(kept).round(6) for kept in (True, False)}
             has_data = isinstance(configuration.get_problem(), DataProblem)
-            abroad = engine.test(configuration.keep == "best", "everyone") if has_data else None
+            on_all_test_data = (
+                engine.test(configuration.keep == "best", "everyone") if has_data else None
+            )
             spans = _spans(configuration, engine)
         kept = tested[configuration.keep == "best"]
-        results = summarise(configuration, kept, tested[False], run.history, abroad)
+        results = summarise(configuration, kept, tested[False], run.history, on_all_test_data)
         if spans is not None:
             run.save_spans(spans)
             results["spanned"] = _spanned(spans, results["reference_point"])
@@ -106,11 +108,11 @@ def execute(run: Run, workers: int = 1, on_round: OnRound | None = None) -> Run:
     return run
 
 
-def _spans(configuration: Configuration, engine: Embedded) -> Spans | None:
+def _spans(configuration: Configuration, engine: EmbeddedEngine) -> Spans | None:
     """What every client reaches at many preferences, where its model takes any."""
     objectives = len(configuration.get_problem().objectives)
-    asked = configuration.get_algorithm().spanned(objectives, "test")
-    return None if asked is None else Spans(asked, engine.span(asked).round(6))
+    asked = configuration.get_algorithm().evaluation_preferences(objectives, "test")
+    return None if asked is None else Spans(asked, engine.evaluate_preferences(asked).round(6))
 
 
 def _spanned(spans: Spans, reference: list[float]) -> dict[str, Any]:
@@ -122,7 +124,7 @@ def _spanned(spans: Spans, reference: list[float]) -> dict[str, Any]:
     }
 
 
-def _restore(run: Run, loop: Loop) -> float:
+def _restore(run: Run, loop: RoundLoop) -> float:
     """Go back to the last checkpoint, if there is one; the seconds spent before it."""
     seconds = 0.0
     checkpoint = run.load_checkpoint()
@@ -140,7 +142,7 @@ def _restore(run: Run, loop: Loop) -> float:
     return seconds
 
 
-def _advance(run: Run, loop: Loop, started: float, on_round: OnRound | None) -> None:
+def _advance(run: Run, loop: RoundLoop, started: float, on_round: OnRound | None) -> None:
     """Run the rounds that are left; save now and then, and after the last one."""
     rounds = run.configuration.rounds
     saved = time.monotonic()
@@ -162,11 +164,11 @@ def summarise(
     kept: FloatArray,
     last: FloatArray,
     history: list[dict[str, Any]],
-    abroad: FloatArray | None = None,
+    on_all_test_data: FloatArray | None = None,
 ) -> dict[str, Any]:
     """The results of a run, from the objective vectors of its final models.
 
-    ``abroad`` are the vectors of the kept models on everyone's test, where clients have data.
+    ``on_all_test_data`` are the vectors of the kept models on the test samples of all clients.
     """
     problem, preferences = configuration.get_problem(), configuration.get_preferences()
     names = [objective.name for objective in problem.objectives]
@@ -194,8 +196,8 @@ def summarise(
     if not np.array_equal(kept, last, equal_nan=True):
         results["metrics_last"] = problem.measures(last, preferences)
     results["trivial"] = problem.trivial_measures(trivial, preferences)
-    if abroad is not None:
-        means = np.nanmean(abroad, axis=0).round(6).tolist()
+    if on_all_test_data is not None:
+        means = np.nanmean(on_all_test_data, axis=0).round(6).tolist()
         results["metrics"] |= {f"global_{n}": mean for n, mean in zip(names, means, strict=True)}
         results["metrics"]["trivial_hypervolume"] = results["trivial"]["hypervolume"]
     if optimum is not None and target is not None:
@@ -270,7 +272,7 @@ def _protocol(configuration: Configuration, problem: Problem) -> dict[str, Any]:
     }
 
 
-def _entry(record: Record, everyone: FloatArray | None = None) -> dict[str, Any]:
+def _entry(record: RoundRecord, everyone: FloatArray | None = None) -> dict[str, Any]:
     """A record as a line of the history; how everyone would do now, if that was asked."""
     report = record.report
     assert report is not None
@@ -292,7 +294,7 @@ def _entry(record: Record, everyone: FloatArray | None = None) -> dict[str, Any]
         "clusters": record.clusters,
         "chosen": record.chosen,
         "conflict": record.conflict,
-        **({"server": record.account} if record.account else {}),
+        **({"server": record.diagnostics} if record.diagnostics else {}),
         "mixing": plain(record.mixing if _drawable(record.mixing) else None),
         "bytes_up": record.bytes_up,
         "bytes_down": record.bytes_down,
@@ -310,7 +312,7 @@ def _drawable(mixing: AnyArray | None) -> bool:
     return mixing is not None and len(mixing) <= 100
 
 
-def _progress(configuration: Configuration, record: Record) -> str:
+def _progress(configuration: Configuration, record: RoundRecord) -> str:
     preferences = configuration.get_preferences()[list(record.clients)]
     assert record.report is not None
     if not np.isfinite(record.report.kept).all():  # nobody has validated anything yet

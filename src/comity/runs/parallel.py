@@ -27,7 +27,7 @@ class Job:
     rounds: int
 
 
-def carry_out_all(
+def run_jobs(
     jobs: Sequence[Job], work: Work, problem: Problem, workers: int, on_round: OnRound | None
 ) -> None:
     """One process a job, at most ``workers`` at a time."""

@@ -25,13 +25,13 @@ from comity.problems import find as find_problem
 from comity.runs.compare import merge, seed_list, spread_of, start
 from comity.runs.directory import CONFIG
 from comity.runs.execute import check_workers, free_path
-from comity.runs.parallel import Job, carry_out_all
+from comity.runs.parallel import Job, run_jobs
 from comity.searches.candidates import find
 from comity.searches.configuration import (
     SearchConfiguration,
     SearchSettings,
     configure_search,
-    sorted_out,
+    split_search_settings,
 )
 from comity.searches.directory import Search
 from comity.searches.execution import execute_search, rounds_in_all
@@ -75,10 +75,10 @@ def compare_searches(
     _configurations(plan)  # a mistake must show before anything is written
     path = Path(out) if out is not None else free_path(f"{problem}-searches".replace(":", "-"))
     start(path, PLAN, plan)
-    return carry_out_searches(path, workers, on_round)
+    return run_search_plan(path, workers, on_round)
 
 
-def carry_out_searches(
+def run_search_plan(
     path: Path, workers: int = 1, on_round: OnRound | None = None
 ) -> SearchComparison:
     """Do what is left to do of a comparison of searches."""
@@ -90,7 +90,7 @@ def carry_out_searches(
         searches[entry] = [_search_at(path / name / f"seed-{c.seed}", c) for c in configurations]
     left = [search for group in searches.values() for search in group if not search.finished]
     jobs = [Job(search.path, rounds_in_all(search.configuration)) for search in left]
-    carry_out_all(jobs, _work, find_problem(str(plan["problem"])), workers, on_round)
+    run_jobs(jobs, _work, find_problem(str(plan["problem"])), workers, on_round)
     results = _tabulate(plan["problem"], searches, path)
     write_whole(path / RESULTS, (json.dumps(results, indent=2) + "\n").encode())
 
@@ -142,7 +142,7 @@ def _configurations(plan: Mapping[str, Any]) -> dict[str, list[SearchConfigurati
         plan["seeds"]
     ):
         raise UserError("a comparison must not name a search or a seed twice.")
-    common = sorted_out(dict(plan["settings"]))
+    common = split_search_settings(dict(plan["settings"]))
     names = {entry.partition("[")[0] for entry in plan["generators"]}
     planned = {}
     for entry in plan["generators"]:

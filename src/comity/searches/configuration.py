@@ -149,7 +149,7 @@ def configure_search(values: Mapping[str, Any]) -> SearchConfiguration:
     )
 
 
-def sorted_out(values: Mapping[str, Any]) -> dict[str, Any]:
+def split_search_settings(values: Mapping[str, Any]) -> dict[str, Any]:
     """Settings of the search given by name, moved into its table."""
     own = {name: value for name, value in values.items() if name in SearchSettings.model_fields}
     rest = {name: value for name, value in values.items() if name not in own}

@@ -21,7 +21,7 @@ class Evaluation:
         self._places: dict[int, Environments] = {}
         self.steps = 0
 
-    def judge(self, models: Fleet, purpose: str, episodes: int) -> FloatArray:
+    def evaluate(self, models: Fleet, purpose: str, episodes: int) -> FloatArray:
         """The objective vector of each model (rounded: rewards are sums of float32)."""
         count = len(models)
         if count not in self._places:
@@ -39,6 +39,6 @@ class Evaluation:
             # one value an action, or the action itself
             return np.asarray((outputs.argmax(dim=2) if self._discrete else outputs).numpy())
 
-        vectors, steps = places.judge(np.arange(count), policy, episodes, purpose)
+        vectors, steps = places.evaluate(np.arange(count), policy, episodes, purpose)
         self.steps += int(steps.sum())
         return vectors.round(6)

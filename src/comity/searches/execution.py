@@ -15,7 +15,11 @@ from comity.errors import UserError
 from comity.problems import Problem, register
 from comity.problems.environments import idle_returns
 from comity.runs.execute import check_workers, free_path
-from comity.searches.configuration import SearchConfiguration, configure_search, sorted_out
+from comity.searches.configuration import (
+    SearchConfiguration,
+    configure_search,
+    split_search_settings,
+)
 from comity.searches.directory import CONTROL, Search
 from comity.searches.mofld import MOFLD, total_rounds
 
@@ -37,7 +41,7 @@ def search(
     check_workers(workers)
     if isinstance(problem, Problem):
         problem = register(problem).name
-    configuration = configure_search(sorted_out({"problem": problem, **settings}))
+    configuration = configure_search(split_search_settings({"problem": problem, **settings}))
     path = Path(out) if out is not None else free_path(default_name(configuration))
     return execute_search(Search.create(path, configuration), workers, on_round)
 
@@ -75,7 +79,7 @@ def execute_search(found: Search, workers: int = 1, on_round: OnRound | None = N
         mofld.run()
         assert mofld.archive.models is not None
         episodes = configuration.federation.test_episodes
-        tested = mofld.evaluation.judge(mofld.archive.models, "test", episodes)
+        tested = mofld.evaluation.evaluate(mofld.archive.models, "test", episodes)
         points = found.save_front(mofld.archive, tested)
         results = _summarise(mofld, tested, points)
         seconds = mofld.seconds + time.monotonic() - started

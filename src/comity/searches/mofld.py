@@ -18,12 +18,12 @@ from comity.configuration import Configuration
 from comity.core.fleet import Fleet
 from comity.core.pareto import front, hypervolume
 from comity.core.rng import stream, torch_seeded
-from comity.core.storage import part
+from comity.core.storage import strip_prefix
 from comity.core.typing import FloatArray, NamedArrays, OnRound
 from comity.errors import UserError
-from comity.federation.engines.embedded import Embedded
-from comity.federation.loop import Loop
-from comity.federation.server import Federation, Record
+from comity.federation.engines.embedded import EmbeddedEngine
+from comity.federation.loop import RoundLoop
+from comity.federation.server import RoundRecord, Server
 from comity.runs.directory import CHECKPOINT
 from comity.searches.archive import Archive, Origin
 from comity.searches.candidates import Found
@@ -60,7 +60,7 @@ class MOFLD:
         self._solved = _Solved([], [])
         self._generator = self.configuration.get_generator()
         self._interrupted: tuple[NamedArrays, dict[str, Any]] | None = None
-        self._engine: Embedded | None = None
+        self._engine: EmbeddedEngine | None = None
         self._since = time.monotonic()
 
     # -- the search ------------------------------------------------------------------------
@@ -128,11 +128,11 @@ class MOFLD:
         configuration = self._configuration(number, weights)
         federations = list(self._federations(number, configuration, starts))
         if self._engine is None:
-            self._engine = Embedded(configuration, self._workers)
+            self._engine = EmbeddedEngine(configuration, self._workers)
         else:
             self._engine.begin(configuration)  # the same processes
         engine = self._engine
-        loop = Loop(engine, *federations)
+        loop = RoundLoop(engine, *federations)
         if self._interrupted is not None:
             loop.load(*self._interrupted)
             self._interrupted = None
@@ -162,7 +162,7 @@ class MOFLD:
             models.put(broken, engine.models(kept=True).select(broken))
         return models
 
-    def _note(self, records: list[Record]) -> None:
+    def _note(self, records: list[RoundRecord]) -> None:
         """What was sent, and what went wrong."""
         self._events += [event for record in records for event in record.events]
         self.communication["bytes_up"] += sum(record.bytes_up for record in records)
@@ -179,7 +179,7 @@ class MOFLD:
 
     def _federations(
         self, number: int, configuration: Configuration, starts: list[int | None]
-    ) -> Iterator[Federation]:
+    ) -> Iterator[Server]:
         """One federation a candidate (spread: one for as many candidates as it has clients)."""
         size, spread = self.configuration.federation.clients, self.configuration.search.spread
         for place in range(configuration.clients // size):
@@ -190,7 +190,7 @@ class MOFLD:
             else:
                 with torch_seeded(self.configuration.seed, "candidate", number, place):
                     initial = Fleet.of(self.configuration.problem.model(), 1)
-            yield Federation(configuration, range(place * size, (place + 1) * size), initial)
+            yield Server(configuration, range(place * size, (place + 1) * size), initial)
 
     def _evaluate(self, number: int, weights: FloatArray, trained: Fleet) -> FloatArray:
         """Judge each candidate's models by the server; the vector that its weight likes best."""
@@ -215,7 +215,7 @@ class MOFLD:
             solved.models = models if solved.models is None else Fleet.cat([solved.models, models])
         return np.array(vectors)
 
-    def _harvest(self, number: int, weights: FloatArray, federations: list[Federation]) -> None:
+    def _harvest(self, number: int, weights: FloatArray, federations: list[Server]) -> None:
         """Archive what the servers hold after a round, if it is worth it."""
         each = 1 if self.configuration.search.spread else self.configuration.federation.clients
         held, origins = [], []
@@ -232,7 +232,7 @@ class MOFLD:
 
     def _judge(self, models: Fleet) -> FloatArray:
         episodes = self.configuration.search.evaluation_episodes
-        return self.evaluation.judge(models, "server", episodes)
+        return self.evaluation.evaluate(models, "server", episodes)
 
     # -- what is remembered ----------------------------------------------------------------
 
@@ -265,7 +265,7 @@ class MOFLD:
             return 0.0
         return hypervolume(self.archive.vectors, self.configuration.search.reference_point)
 
-    def _save(self, loop: Loop | None = None) -> None:
+    def _save(self, loop: RoundLoop | None = None) -> None:
         """One file with everything; with the loop's state when inside an iteration."""
         tensors, plain = self.archive.state()
         state = {f"archive/{name}": value for name, value in tensors.items()}
@@ -293,14 +293,14 @@ class MOFLD:
         tensors, values = checkpoint
         try:
             self._replay(values["history"])
-            self.archive.load(part(tensors, "archive/"), values["archive"])
-            self._solved.models = Fleet.from_arrays(part(tensors, "solved/"))
+            self.archive.load(strip_prefix(tensors, "archive/"), values["archive"])
+            self._solved.models = Fleet.from_arrays(strip_prefix(tensors, "solved/"))
             self.evaluation.steps = int(values["evaluation_steps"])
             self.communication = dict(values["communication"])
             self._events = list(values["events"])
             self.seconds = float(values["seconds"])
             if "loop" in values:
-                self._interrupted = part(tensors, "loop/"), values["loop"]
+                self._interrupted = strip_prefix(tensors, "loop/"), values["loop"]
         except (KeyError, ValueError, RuntimeError) as error:
             raise UserError(
                 f"{self.directory.path / CHECKPOINT} does not fit its configuration ({error})."

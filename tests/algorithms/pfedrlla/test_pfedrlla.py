@@ -12,15 +12,15 @@ from torch import nn
 from comity.algorithms import Round, Survey, make
 from comity.algorithms.pfedrlla.algorithm import PFedRLLA
 from comity.algorithms.pfedrlla.allocation import likeness, reward
-from comity.algorithms.pfedrlla.model import Watched, head_of
+from comity.algorithms.pfedrlla.model import ScoredModel, head_of
 from comity.configuration import configure
 from comity.core.fleet import Fleet
 from comity.core.mixing import Mixing
 from comity.core.mixing import mixed as carried_out
 from comity.errors import UserError
-from comity.federation.engines.embedded import Embedded
-from comity.federation.loop import Loop
-from comity.federation.server import Federation
+from comity.federation.engines.embedded import EmbeddedEngine
+from comity.federation.loop import RoundLoop
+from comity.federation.server import Server
 from comity.problems.networks import cnn, mlp
 from tests.tiny import assert_sends, tiny
 from tests.vectors import PFEDRLLA
@@ -173,17 +173,17 @@ def test_random_weights_at_first_then_the_agents():
 def test_what_was_offered_is_rewarded_and_learned_from():
     made = algorithm(score_reward=1.0, gain_reward=10.0, likeness_reward=0.0)
     made.mix(round_of(1))
-    assert made.account()["episodes"] == 0
+    assert made.diagnostics()["episodes"] == 0
     values = {"before": np.array([0.5, -1.0, 0.2]), "after": np.array([0.75, 0.9, 0.1])}
-    told = made.brief(Survey((0, 1, 3), values))
+    told = made.broadcast(Survey((0, 1, 3), values))
     assert told["updated"] == 0
     mixings = made.mix(round_of(2))
-    account = made.account()
-    assert account["episodes"] == 2, "client 1 has not trained yet, so nothing can be better"
-    assert account["rewards"]["gain"] == pytest.approx((0.25 - 0.1) / 2)
-    assert account["rewards"]["score"] == pytest.approx((np.exp(-0.25) + np.exp(-0.9)) / 2 - 1)
-    np.testing.assert_allclose(account["weights"], weights_of(mixings)[0], atol=1e-5)
-    assert made.brief(Survey((), {"before": np.zeros(0), "after": np.zeros(0)}))["updated"] == 1
+    diagnostics = made.diagnostics()
+    assert diagnostics["episodes"] == 2, "client 1 has not trained yet, so nothing can be better"
+    assert diagnostics["rewards"]["gain"] == pytest.approx((0.25 - 0.1) / 2)
+    assert diagnostics["rewards"]["score"] == pytest.approx((np.exp(-0.25) + np.exp(-0.9)) / 2 - 1)
+    np.testing.assert_allclose(diagnostics["weights"], weights_of(mixings)[0], atol=1e-5)
+    assert made.broadcast(Survey((), {"before": np.zeros(0), "after": np.zeros(0)}))["updated"] == 1
 
 
 # -- clients -------------------------------------------------------------------------------
@@ -197,9 +197,9 @@ def test_a_body_stands_still_until_the_agent_has_learned():
     settings = {"warmup": 1, "every": 2, "batch_size": 4}
     configuration = tiny(problem="tiny-answers", algorithm="pfedrlla", chunk=4, pfedrlla=settings)
     still, learned = [], []
-    with Embedded(configuration) as engine:
-        federation = Federation(configuration)
-        for _ in Loop(engine, federation).rounds():
+    with EmbeddedEngine(configuration) as engine:
+        federation = Server(configuration)
+        for _ in RoundLoop(engine, federation).rounds():
             held = engine.models(kept=False)
             still.append(held["still.0/weight"].clone())
             learned.append(federation.algorithm.state()["updated"])
@@ -214,15 +214,15 @@ def test_a_body_stands_still_until_the_agent_has_learned():
 def test_scores_are_those_of_validation_samples_before_training():
     settings = {"warmup": 9, "body": "local"}
     configuration = tiny(problem="tiny-answers", algorithm="pfedrlla", chunk=4, pfedrlla=settings)
-    with Embedded(configuration) as engine:
-        loop = Loop(engine, Federation(configuration))
+    with EmbeddedEngine(configuration) as engine:
+        loop = RoundLoop(engine, Server(configuration))
         records = [record for (record,) in loop.rounds()]
         trained = engine.models(kept=False)["score"]
     values = records[-1].report
     assert values is not None
     assert values.trained is not None
     np.testing.assert_allclose(trained, values.trained.mean(axis=1), rtol=1e-5)
-    rewards = records[1].account["rewards"]
+    rewards = records[1].diagnostics["rewards"]
     assert records[1].report is not None
     assert records[1].report.received is not None
     assert records[0].report is not None
@@ -234,7 +234,7 @@ def test_scores_are_those_of_validation_samples_before_training():
 def test_a_client_predicts_with_its_model():
     problem = tiny(problem="tiny-answers").get_problem()
     module = algorithm(warmup=3).build(problem.model(), problem)
-    assert isinstance(module, Watched)
+    assert isinstance(module, ScoredModel)
     assert algorithm().predictor(module, np.ones(1)) is module.model
     assert float(module.score) == -1.0
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from comity.algorithms.pfedrlla.trainer import Pupil
+from comity.algorithms.pfedrlla.trainer import AdamTrainer
 from comity.core.fleet import forward
 
 
 def test_its_steps_are_adams():
     torch.manual_seed(1)
     module = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 1))
-    pupil = Pupil(module, 1e-2, 1e-3, parts=("0.", "2."))
+    pupil = AdamTrainer(module, 1e-2, 1e-3, parts=("0.", "2."))
     optimisers = {
         part: torch.optim.Adam(module[int(part[0])].parameters(), lr=1e-2, weight_decay=1e-3)
         for part in ("0.", "2.")

@@ -27,7 +27,7 @@ def stepped(updates, **values) -> np.ndarray:
     start = fleet([[10.0] * len(updates[0])])
     sent = fleet(np.asarray(updates) + 10.0)
     round = round_of(sent, start, sizes=range(1, len(updates) + 1))
-    host = {"*": Mixing.shared(round.sizes, receivers=round.everyone)}
+    host = {"*": Mixing.shared(round.sizes, receivers=round.clients)}
     mixings, _ = ConFREE(**values).guided(host, round, ["*"])
     return moved(mixings["0"], round)["0"]
 
@@ -204,8 +204,8 @@ def two_tensors() -> Round:
 
 
 def host(round: Round) -> dict[str, Mixing]:
-    own = Mixing.personal(np.eye(3), round.present)
-    return {"head.*": own, "*": Mixing.shared(round.sizes, receivers=round.everyone)}
+    own = Mixing.personal(np.eye(3), round.participants)
+    return {"head.*": own, "*": Mixing.shared(round.sizes, receivers=round.clients)}
 
 
 def test_only_guided_tensors_change_their_rule():

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from comity.algorithms.pfedrlla.trainer import Pupil
+from comity.algorithms.pfedrlla.trainer import AdamTrainer
 from comity.core.typing import Float32Array, FloatArray, NamedArrays
 from comity.learners.deterministic import ACTOR, CRITIC, PolicyGradient
 from comity.learners.replay import Replay
@@ -109,7 +109,7 @@ class Agent:
     ) -> None:
         networks = Networks(kind, slots, width, squashed)
         self._gradient = PolicyGradient(networks.actor, networks.critic)
-        self._pupil = Pupil(networks, _RATE, parts=(ACTOR, CRITIC))
+        self._pupil = AdamTrainer(networks, _RATE, parts=(ACTOR, CRITIC))
         self._replay = Replay(
             1,
             memory,

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from comity.algorithms.pfedrlla.agent import Agent, Kind
 from comity.algorithms.pfedrlla.encoder import WIDTH, Encoder
 from comity.core.rng import torch_seeded
-from comity.core.storage import load_values, part, save_values
+from comity.core.storage import load_values, save_values, strip_prefix
 from comity.core.typing import NamedArrays
 from comity.errors import UserError
 
@@ -23,7 +23,7 @@ KIND = "pfedrlla agent"
 _MAKE = "Make one with: comity pretrain pfedrlla PROBLEM --out agent.safetensors"
 
 
-def named(text: str) -> str:
+def add_prefix(text: str) -> str:
     """The setting with the file's whole path and fingerprint; nothing stays nothing."""
     if not text:
         return text
@@ -60,7 +60,7 @@ def save(path: Path, arrays: NamedArrays, header: Mapping[str, Any]) -> None:
     save_values(path, arrays, {**header, "kind": KIND})
 
 
-class Kinds(NamedTuple):
+class AgentSpec(NamedTuple):
     """What agent and encoder are like."""
 
     network: Kind
@@ -68,7 +68,7 @@ class Kinds(NamedTuple):
     """As in the public code: tanh before the softmax, tokens without singular values."""
 
 
-class Staff(NamedTuple):
+class AgentBundle(NamedTuple):
     """An agent, its encoder, and whether this wants tokens with their singular values."""
 
     agent: Agent
@@ -76,13 +76,13 @@ class Staff(NamedTuple):
     scaled: bool
 
 
-def kinds(text: str, new: Kinds) -> Kinds:
+def kinds(text: str, new: AgentSpec) -> AgentSpec:
     """Those of a named file; if none is named, what new ones are to be like."""
     header = load(text)[1] if text else new._asdict()
-    return Kinds(header["network"], header["reference"])
+    return AgentSpec(header["network"], header["reference"])
 
 
-def staff(text: str, new: Kinds, participants: int, memory: int, seed: int) -> Staff:
+def staff(text: str, new: AgentSpec, participants: int, memory: int, seed: int) -> AgentBundle:
     """Agent and encoder of a named file, or new ones; `KeyError`, `ValueError`: they do not fit."""
     found = kinds(text, new)
     with torch_seeded(seed, "agent"):
@@ -92,9 +92,9 @@ def staff(text: str, new: Kinds, participants: int, memory: int, seed: int) -> S
         )
     if text:
         arrays, _ = load(text)
-        agent.load(part(arrays, "agent."))
-        encoder.load(part(arrays, "encoder."))
-    return Staff(agent, encoder, scaled=not found.reference)
+        agent.load(strip_prefix(arrays, "agent."))
+        encoder.load(strip_prefix(arrays, "encoder."))
+    return AgentBundle(agent, encoder, scaled=not found.reference)
 
 
 def networks(state: NamedArrays) -> NamedArrays:

@@ -20,7 +20,7 @@ from comity.algorithms.pfedrlla.allocation import Allocation
 from comity.algorithms.pfedrlla.model import (
     MODEL,
     UNKNOWN,
-    Watched,
+    ScoredModel,
     followed,
     head_of,
     seen,
@@ -30,7 +30,7 @@ from comity.core.fleet import Fleet
 from comity.core.mixing import Mixing
 from comity.core.phases import Batch, Phase, Update, View
 from comity.core.rng import stream
-from comity.core.storage import part
+from comity.core.storage import strip_prefix
 from comity.core.typing import FloatArray, NamedArrays, Tree
 from comity.errors import UserError
 from comity.problems import DataProblem, Problem
@@ -45,7 +45,7 @@ _MOST = 100  # clients of whom a history keeps who took how much of whom
     title="pFedRLLA: layer-wise aggregation by a reinforcement-learning agent",
     paper="Huang and Freris, 2024",
     family="client-specific: personalised",
-    travels="the model, both ways, and its scores before and after each delivery",
+    communication="the model, both ways, and its scores before and after each delivery",
 )
 class PFedRLLA(Algorithm):
     """Ψ_k ← Σ_j ρ_j Ψ_j, ρ by data size; Φ_k ← Σ_j A_j Φ_j, A = actor(embeddings).
@@ -62,7 +62,7 @@ class PFedRLLA(Algorithm):
     body: Rule = setting("weighted", "bodies by data size, by the agent, or not at all (local)")
     head: Rule = setting("agent", "heads by the agent, by data size, or not at all (local)")
     cut: str = setting("auto", "the head: auto, or patterns of its tensors, e.g. body.8.*,head.*")
-    agent: Annotated[str, AfterValidator(agent_file.named)] = setting(
+    agent: Annotated[str, AfterValidator(agent_file.add_prefix)] = setting(
         "", "file of an agent that pretrain made; without one, it learns from nothing"
     )
     network: Kind = setting(
@@ -89,7 +89,7 @@ class PFedRLLA(Algorithm):
 
     # -- clients ---------------------------------------------------------------------------
 
-    def suits(self, problem: Problem, participants: int) -> None:
+    def check(self, problem: Problem, participants: int) -> None:
         shapes = shapes_of(problem.model().state_dict())
         heads = head_of(shapes, self.cut)
         if not any(len(shapes[name]) == 2 for name in heads) or len(heads) == len(shapes):
@@ -118,26 +118,26 @@ class PFedRLLA(Algorithm):
         shapes = shapes_of(model.state_dict())
         apart = self._asks and not self.agent and self.body != "local"
         body = set(shapes) - set(head_of(shapes, self.cut)) if apart else ()
-        return Watched(model, [name for name in shapes if name in body])
+        return ScoredModel(model, [name for name in shapes if name in body])
 
     def predictor(self, module: nn.Module, preference: FloatArray) -> nn.Module:
-        assert isinstance(module, Watched)
+        assert isinstance(module, ScoredModel)
         return module.model
 
     def phases(self, problem: Problem) -> list[Phase]:
         def follow(parameters: Tree, everything: Batch, view: View) -> Tree:
             """Bodies that stand still follow when the agent has learned."""
-            return followed(parameters, view.brief["updated"])
+            return followed(parameters, view.broadcast["updated"])
 
         def judge(parameters: Tree, everything: Batch, view: View) -> Tree:
             return {"score": self._score(parameters, view, problem)}
 
         return [Phase(train=(f"{MODEL}*",), before=follow, after=judge)]
 
-    def phases_alone(self, problem: Problem) -> list[Phase]:
+    def local_phases(self, problem: Problem) -> list[Phase]:
         return [Phase(train=(f"{MODEL}*",))]
 
-    def answer(self, problem: Problem) -> Update:
+    def survey_client(self, problem: Problem) -> Update:
         def said(parameters: Tree, everything: Batch, view: View) -> Tree:
             after = self._score(parameters, view, problem)
             return {"before": parameters["score"].clone(), "after": after}
@@ -157,11 +157,13 @@ class PFedRLLA(Algorithm):
         """Whether there is anything for the agent to decide."""
         return "agent" in (self.body, self.head)
 
-    def brief(self, survey: Survey) -> dict[str, FloatArray]:
+    def broadcast(self, survey: Survey) -> dict[str, FloatArray]:
         """Reward what clients were offered; tell them whether the agent has learned since."""
         self._rewards = []
         betas = (self.score_reward, self.gain_reward, self.likeness_reward)
-        told = zip(survey.present, survey.values["before"], survey.values["after"], strict=True)
+        told = zip(
+            survey.participants, survey.values["before"], survey.values["after"], strict=True
+        )
         for client, before, after in told:
             # nothing was offered yet, or to a client that has not trained
             if self._desk is not None and self._asks and before != UNKNOWN:
@@ -173,15 +175,15 @@ class PFedRLLA(Algorithm):
         heads = head_of(shapes_of(round.sent.tensors, stacked=True), self.cut)
         if self._desk is None:
             initial = round.start.select([0])
-            self._desk = self._desk_of(round.everyone, round.asked, initial, round.seed)
+            self._desk = self._desk_of(round.clients, round.asked, initial, round.seed)
         desk = self._desk
-        desk.take(round.present, round.sent, round.sizes)
-        rules: dict[Rule, FloatArray] = {"local": np.eye(len(round.everyone))}
+        desk.take(round.participants, round.sent, round.sizes)
+        rules: dict[Rule, FloatArray] = {"local": np.eye(len(round.clients))}
         rules["weighted"] = desk.by_size()
         if self._asks:
             self._learn(desk, round)
             rules["agent"] = desk.offer(self._weights(desk, round))
-        route = {client: place for place, client in enumerate(round.everyone)}
+        route = {client: place for place, client in enumerate(round.clients)}
         own = {rule: Mixing(weights, route, stored=desk.stored) for rule, weights in rules.items()}
         return {**dict.fromkeys(heads, own[self.head]), "*": own[self.body]}
 
@@ -192,8 +194,8 @@ class PFedRLLA(Algorithm):
         heads = head_of(shapes_of(initial.tensors, stacked=True), self.cut)
         return Allocation(everyone, participants, initial, heads, *self._staff(participants, seed))
 
-    def _staff(self, participants: int, seed: int = 0) -> agent_file.Staff:
-        new = agent_file.Kinds(self.network, self.reference)
+    def _staff(self, participants: int, seed: int = 0) -> agent_file.AgentBundle:
+        new = agent_file.AgentSpec(self.network, self.reference)
         return agent_file.staff(self.agent, new, participants, self.memory, seed)
 
     def _learn(self, desk: Allocation, round: Round) -> None:
@@ -209,7 +211,7 @@ class PFedRLLA(Algorithm):
     def _weights(self, desk: Allocation, round: Round) -> FloatArray:
         """Everybody's weights over the givers: random at first, then the agent's, with noise."""
         states, slots = desk.observe(), desk.participants + 1
-        draws = [stream(round.seed, "agent acts", round.number, c) for c in round.everyone]
+        draws = [stream(round.seed, "agent acts", round.number, c) for c in round.clients]
         if self._unknown(round):
             return np.stack([generator.random(slots) for generator in draws])
         noise = np.stack([generator.normal(0.0, self.noise, slots) for generator in draws])
@@ -220,13 +222,13 @@ class PFedRLLA(Algorithm):
 
     def trained(self, state: NamedArrays) -> tuple[NamedArrays, dict[str, Any]]:
         """What other runs may take of a server's `state`, and what it fits."""
-        kinds = agent_file.kinds(self.agent, agent_file.Kinds(self.network, self.reference))
+        kinds = agent_file.kinds(self.agent, agent_file.AgentSpec(self.network, self.reference))
         return agent_file.networks(state), {
             "participants": state["desk.participants"].item(),
             **kinds._asdict(),
         }
 
-    def account(self) -> dict[str, Any]:
+    def diagnostics(self) -> dict[str, Any]:
         """Rewards, how much the agent has seen, and who takes how much of whose head."""
         if self._desk is None or not self._asks:
             return {}
@@ -248,7 +250,7 @@ class PFedRLLA(Algorithm):
             return
         self._updated = state.pop("updated")
         everyone, participants = state["desk.everyone"].tolist(), state["desk.participants"].item()
-        stored = Fleet.from_arrays(part(state, "stored."))
+        stored = Fleet.from_arrays(strip_prefix(state, "stored."))
         assert stored is not None
         self._desk = self._desk_of(everyone, participants, stored.select([0]), seed=0)
         self._desk.load(state)

@@ -11,7 +11,7 @@ from comity.algorithms.pfedrlla.agent import Agent
 from comity.algorithms.pfedrlla.encoder import WIDTH, Encoder, tokens
 from comity.core.fleet import Fleet
 from comity.core.mixing import row_normalised
-from comity.core.storage import part
+from comity.core.storage import strip_prefix
 from comity.core.typing import Float32Array, FloatArray, NamedArrays
 
 
@@ -45,7 +45,7 @@ class Allocation:
         scaled: bool,
     ) -> None:
         n, slots = len(everyone), participants + 1
-        self.everyone, self.participants = tuple(everyone), participants
+        self.clients, self.participants = tuple(everyone), participants
         self.agent, self.encoder, self._heads, self._scaled = agent, encoder, heads, scaled
         self.stored = initial.select([0] * n) if n > 1 else initial.clone()
         self._sizes = np.zeros(n)
@@ -60,7 +60,7 @@ class Allocation:
 
     def take(self, present: Sequence[int], sent: Fleet, sizes: FloatArray) -> None:
         """The models of those who took part, which are the next givers."""
-        places = self._previous = [self.everyone.index(client) for client in present]
+        places = self._previous = [self.clients.index(client) for client in present]
         self.stored.put(places, sent)
         self._sizes[places] = sizes
         self._tokens[places] = tokens(sent.group(*self._heads), self._scaled)
@@ -99,7 +99,7 @@ class Allocation:
 
     def _spread(self, weights: FloatArray) -> FloatArray:
         """Weights over slots as weights over clients: who took part counts twice for itself."""
-        matrix = np.zeros((len(weights), len(self.everyone)))
+        matrix = np.zeros((len(weights), len(self.clients)))
         matrix[:, self._previous] = weights[:, : len(self._previous)]
         matrix[np.diag_indices_from(matrix)] += weights[:, -1]
         return matrix
@@ -108,7 +108,7 @@ class Allocation:
         self, client: int, score: float, before: float, target: float, betas: Sequence[float]
     ) -> tuple[float, float, float]:
         """The terms of the reward for what a client was offered; the agent remembers their sum."""
-        place = self.everyone.index(client)
+        place = self.clients.index(client)
         state, weights = self._states[place], self._offered[place]
         alike = likeness(state.reshape(-1, WIDTH).astype(np.float64))
         terms = reward(score, before, weights, alike, target)
@@ -124,7 +124,7 @@ class Allocation:
             "agent": self.agent.state(),
             "encoder": self.encoder.state(),
             "desk": {
-                "everyone": np.array(self.everyone),
+                "everyone": np.array(self.clients),
                 "participants": np.array(self.participants),
                 "previous": np.array(self._previous, dtype=np.int64),
                 "sizes": self._sizes,
@@ -137,11 +137,11 @@ class Allocation:
 
     def load(self, state: NamedArrays) -> None:
         """Take back what `state` gave."""
-        stored = part(state, "stored.")
+        stored = strip_prefix(state, "stored.")
         self.stored = Fleet({name: torch.from_numpy(a.copy()) for name, a in stored.items()})
-        self.agent.load(part(state, "agent."))
-        self.encoder.load(part(state, "encoder."))
-        desk = part(state, "desk.")
+        self.agent.load(strip_prefix(state, "agent."))
+        self.encoder.load(strip_prefix(state, "encoder."))
+        desk = strip_prefix(state, "desk.")
         self._previous = desk["previous"].tolist()
         self._sizes, self._tokens = desk["sizes"].copy(), desk["tokens"].copy()
         self._states, self._offered = desk["states"].copy(), desk["offered"].copy()

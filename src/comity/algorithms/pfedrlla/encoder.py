@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from comity.algorithms.pfedrlla.trainer import Pupil
+from comity.algorithms.pfedrlla.trainer import AdamTrainer
 from comity.core.fleet import Fleet
 from comity.core.typing import Float32Array, FloatArray, NamedArrays
 
@@ -73,7 +73,7 @@ class Encoder:
 
     def __init__(self) -> None:
         self._module = AutoEncoder()
-        self._pupil = Pupil(self._module, _RATE, _WEIGHT_DECAY, parts=("",))
+        self._pupil = AdamTrainer(self._module, _RATE, _WEIGHT_DECAY, parts=("",))
 
     @torch.no_grad()
     def embed(self, tokens: Float32Array) -> Float32Array:

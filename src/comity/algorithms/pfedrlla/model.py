@@ -15,7 +15,7 @@ UNKNOWN = -1.0
 """The score of a client that has not trained yet."""
 
 
-class Watched(nn.Module):
+class ScoredModel(nn.Module):
     """A client's model, its score when it was last trained, and a body that stands still.
 
     The still body is there while an agent learns from nothing (with the model's head it is the

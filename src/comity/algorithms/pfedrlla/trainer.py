@@ -10,7 +10,7 @@ from comity.core.typing import NamedArrays, Tree
 from comity.learners.adam import Adam
 
 
-class Pupil:
+class AdamTrainer:
     """Parameters, Adam's moments and how often each part was stepped."""
 
     def __init__(

@@ -164,7 +164,7 @@ class ConFREE(Settings):
         factor = 1 / (1 + self.c**2) if self.rescale and len(total) > 1 else 1.0
         weights = {name: factor * found.weights for name, found in directions.items()}
         base = round.start.select([0])
-        steps = {n: Mixing.step(w, receivers=round.everyone, base=base) for n, w in weights.items()}
+        steps = {n: Mixing.step(w, receivers=round.clients, base=base) for n, w in weights.items()}
         gains = np.stack([grams[name] @ weights[name] for name in names]).sum(axis=0)
         return {**steps, **mixings}, Conflict(
             pairs=_negative(total[~np.eye(len(total), dtype=bool)]),

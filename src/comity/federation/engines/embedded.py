@@ -19,14 +19,14 @@ from comity.core.fleet import Fleet
 from comity.core.threads import limited
 from comity.core.typing import FloatArray, NamedArrays
 from comity.errors import UserError
-from comity.federation.clients import Site
-from comity.federation.messages import Message, Order, Report
+from comity.federation.clients import Clients
+from comity.federation.messages import ClientUpdate, RoundMetrics, RoundRequest
 from comity.problems import Problem, register
 
 _BEGIN = "begin"
 
 
-class Embedded:
+class EmbeddedEngine:
     """Runs every call on all chunks: the first worker's here, the others' in processes."""
 
     def __init__(self, configuration: Configuration, workers: int = 1) -> None:
@@ -48,7 +48,7 @@ class Embedded:
             process.begin(configuration, {number: chunks[number] for number in share})
         self._local = _Share(configuration, {number: chunks[number] for number in shares[0]})
 
-    def __enter__(self) -> Embedded:
+    def __enter__(self) -> EmbeddedEngine:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -59,15 +59,15 @@ class Embedded:
         for process in self._remote:
             process.stop()
 
-    def round(self, order: Order) -> tuple[Message, Report]:
+    def round(self, order: RoundRequest) -> tuple[ClientUpdate, RoundMetrics]:
         replies = self._ask("round", self._shares(order))
         messages, reports = zip(*replies, strict=True)
-        return Message.joined(messages), _together(reports)
+        return ClientUpdate.joined(messages), _together(reports)
 
-    def survey(self, order: Order) -> Message:
-        return Message.joined(self._ask("survey", self._shares(order)))
+    def survey(self, order: RoundRequest) -> ClientUpdate:
+        return ClientUpdate.joined(self._ask("survey", self._shares(order)))
 
-    def install(self, order: Order) -> None:
+    def install(self, order: RoundRequest) -> None:
         self._ask("install", self._shares(order))
 
     def roll_back(self, clients: tuple[int, ...]) -> None:
@@ -76,20 +76,20 @@ class Embedded:
     def keep(self, clients: tuple[int, ...]) -> None:
         self._ask("keep", self._named(clients))
 
-    def collect(self, clients: tuple[int, ...]) -> Message:
-        return Message.joined(self._ask("collect", self._named(clients)))
+    def collect(self, clients: tuple[int, ...]) -> ClientUpdate:
+        return ClientUpdate.joined(self._ask("collect", self._named(clients)))
 
-    def finish(self, order: Order, extra_rounds: int) -> tuple[Message, Report]:
+    def finish(self, order: RoundRequest, extra_rounds: int) -> tuple[ClientUpdate, RoundMetrics]:
         parts = {n: (*part, extra_rounds) for n, part in self._shares(order).items()}
         messages, reports = zip(*self._ask("finish", parts), strict=True)
-        return Message.joined(messages), _together(reports)
+        return ClientUpdate.joined(messages), _together(reports)
 
-    def preview(self, order: Order) -> FloatArray:
-        return np.concatenate(self._ask("preview", self._shares(order)))
+    def evaluate_delivery(self, order: RoundRequest) -> FloatArray:
+        return np.concatenate(self._ask("evaluate_delivery", self._shares(order)))
 
-    def span(self, preferences: FloatArray) -> FloatArray:
+    def evaluate_preferences(self, preferences: FloatArray) -> FloatArray:
         """Objective vectors of the final models at many preferences (clients x preferences)."""
-        return np.concatenate(self._ask("span", self._everywhere(preferences)))
+        return np.concatenate(self._ask("evaluate_preferences", self._everywhere(preferences)))
 
     def test(self, kept: bool, purpose: str = "test") -> FloatArray:
         """Objective vectors of the final models of all clients on their tests.
@@ -123,10 +123,10 @@ class Embedded:
 
     def _named(self, clients: tuple[int, ...]) -> dict[int, tuple[Any, ...]]:
         """The clients of each chunk among those named."""
-        orders = self._shares(Order(0, clients, None))
+        orders = self._shares(RoundRequest(0, clients, None))
         return {number: (part[0].clients,) for number, part in orders.items()}
 
-    def _shares(self, order: Order) -> dict[int, tuple[Any, ...]]:
+    def _shares(self, order: RoundRequest) -> dict[int, tuple[Any, ...]]:
         """Each chunk's part of an order; chunks without a client in it are not asked."""
         parts: dict[int, tuple[Any, ...]] = {}
         for number, chunk in enumerate(self._chunks):
@@ -134,8 +134,10 @@ class Embedded:
             if places:
                 models = None if order.models is None else order.models.select(places)
                 clients = tuple(order.clients[i] for i in places)
-                brief = {name: values[places] for name, values in order.brief.items()}
-                parts[number] = (Order(order.round, clients, models, brief, order.alone),)
+                broadcast = {name: values[places] for name, values in order.broadcast.items()}
+                parts[number] = (
+                    RoundRequest(order.round, clients, models, broadcast, order.alone),
+                )
         return parts
 
     def _ask(self, name: str, parts: dict[int, tuple[Any, ...]]) -> list[Any]:
@@ -152,12 +154,12 @@ class _Share:
     """The chunks of one worker."""
 
     def __init__(self, configuration: Configuration, chunks: dict[int, tuple[int, ...]]) -> None:
-        self._sites = {number: Site(configuration, ids) for number, ids in chunks.items()}
+        self._silos = {number: Clients(configuration, ids) for number, ids in chunks.items()}
 
     def call(self, name: str, parts: dict[int, tuple[Any, ...]]) -> dict[int, Any]:
         return {
             number: getattr(site, name)(*parts[number])
-            for number, site in self._sites.items()
+            for number, site in self._silos.items()
             if number in parts
         }
 
@@ -228,11 +230,11 @@ def _serve(pipe: Connection, threads: int, problem: Problem) -> None:
                 return
 
 
-def _together(reports: tuple[Report, ...] | list[Report]) -> Report:
+def _together(reports: tuple[RoundMetrics, ...] | list[RoundMetrics]) -> RoundMetrics:
     def joined(name: str) -> Any:
         values = [getattr(report, name) for report in reports]
         return None if values[0] is None else np.concatenate(values)
 
-    vectors = [name for name in Report.__dataclass_fields__ if name != "remarks"]
+    vectors = [name for name in RoundMetrics.__dataclass_fields__ if name != "remarks"]
     remarks = dict.fromkeys(remark for report in reports for remark in report.remarks)
-    return Report(**{name: joined(name) for name in vectors}, remarks=tuple(remarks))
+    return RoundMetrics(**{name: joined(name) for name in vectors}, remarks=tuple(remarks))

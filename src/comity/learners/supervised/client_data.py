@@ -13,7 +13,7 @@ from comity.core.typing import FloatArray, IntArray
 from comity.problems.data import DataProblem
 
 
-class Holdings:
+class ClientData:
     """Samples of some clients; ``rows`` and ``owners`` are clients, as places in the fleet.
 
     Samples are addressed by an *index*, a matrix of row numbers, one line a model.

@@ -12,14 +12,14 @@ from comity.core.typing import IntArray, Tree
 
 
 @dataclass
-class Crew:
+class Cohort:
     """Models of some clients and what each of them needs for its steps, client first."""
 
     owners: IntArray
     """Whose data each model sees."""
     tensors: Tree
     received: Tree
-    brief: Tree
+    broadcast: Tree
     scale: Tensor
     passes: Tensor
     aims: Tensor
@@ -34,7 +34,7 @@ class Crew:
     stored: list[Tensor] = field(default_factory=list)
     """The gradients of the first step, where the survey took them."""
 
-    def part(self, rows: IntArray) -> Crew:
+    def part(self, rows: IntArray) -> Cohort:
         """Some of the models; all of them are not copied."""
         if len(rows) == len(self.owners):
             return self
@@ -49,9 +49,9 @@ class Crew:
                 return [tensor[index] for tensor in value]
             return value[rows] if isinstance(value, np.ndarray) else value
 
-        return Crew(**{f.name: taken(getattr(self, f.name)) for f in fields(self)})  # type: ignore[arg-type]
+        return Cohort(**{f.name: taken(getattr(self, f.name)) for f in fields(self)})  # type: ignore[arg-type]
 
-    def take_back(self, rows: IntArray, part: Crew) -> None:
+    def take_back(self, rows: IntArray, part: Cohort) -> None:
         """Put what steps have changed where it came from."""
         if part is self:
             return

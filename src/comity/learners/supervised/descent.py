@@ -23,7 +23,7 @@ from comity.learners.base import Task
 from comity.learners.scalarisation import direction_of, smooth_tchebycheff
 from comity.learners.sgd import sgd_step
 from comity.learners.supervised.client_data import taken
-from comity.learners.supervised.cohort import Crew
+from comity.learners.supervised.cohort import Cohort
 from comity.learners.supervised.compiling import Programs, Trees, compiler
 from comity.learners.supervised.settings import SupervisedSettings
 from comity.learners.supervised.stack import Draw, Stacked
@@ -74,7 +74,9 @@ class Descent:
         crew = self._crew(models, owners, *self._views(task, owners, places))
         if phase.weights is not None and weights is None:
             weigh = phase.weights
-            weights = self._stacked.each(lambda r, b: weigh(View(r, b)), crew.received, crew.brief)
+            weights = self._stacked.each(
+                lambda r, b: weigh(View(r, b)), crew.received, crew.broadcast
+            )
         if weights is not None:
             crew.aims, crew.given = weights, True
         names = [n for n in self._stacked.trained if any(fnmatchcase(n, p) for p in phase.train)]
@@ -120,7 +122,7 @@ class Descent:
             yield begin, end - begin, torch.from_numpy(through <= steps)
             begin = end
 
-    def _steps(self, crew: Crew, phase: Phase, begin: IntArray, count: int, round: int) -> None:
+    def _steps(self, crew: Cohort, phase: Phase, begin: IntArray, count: int, round: int) -> None:
         """So many steps of all clients of a crew, each from the step where it is."""
         s, owners = self.settings, crew.owners
         names = list(crew.first)
@@ -161,7 +163,7 @@ class Descent:
                 crew.change(self._corrected(phase.after_step, crew, given, drawn))
 
     def _total(
-        self, phase: Phase, crew: Crew, batch: dict[str, Tensor], drawn: Tree, draw: Draw
+        self, phase: Phase, crew: Cohort, batch: dict[str, Tensor], drawn: Tree, draw: Draw
     ) -> Tensor:
         """What the steps of all models of a crew make smaller, summed."""
         if phase.loss is None:
@@ -173,18 +175,18 @@ class Descent:
             def of_one(tensors: Tree, batch: Batch, *seen: Any) -> Tensor:
                 return lose(tensors, batch, self._view(crew.given, *seen))
 
-            seen = (crew.received, crew.brief, drawn, crew.passes, crew.scale, crew.aims)
+            seen = (crew.received, crew.broadcast, drawn, crew.passes, crew.scale, crew.aims)
             each = self._stacked.each
             total = each(of_one, crew.tensors, batch, *seen, owners=crew.owners, draw=draw).sum()
         penalty = phase.penalty
         if penalty is None:
             return total
         pulls: Tensor = vmap(lambda t, r, b: penalty(t, View(r, b)))(
-            crew.tensors, crew.received, crew.brief
+            crew.tensors, crew.received, crew.broadcast
         )
         return total + pulls.sum()
 
-    def _fuses(self, crew: Crew, phase: Phase) -> bool:
+    def _fuses(self, crew: Cohort, phase: Phase) -> bool:
         """Whether steps are compiled.
 
         Batches smaller than asked for come in many sizes, and each would need its program.
@@ -192,14 +194,14 @@ class Descent:
         full = crew.batches.shape[-1] == self.settings.batch_size
         return self._programs is not None and full and phase.after_step is None
 
-    def _program(self, phase: Phase, crew: Crew, changing: Trees) -> Callable[[Trees], None]:
+    def _program(self, phase: Phase, crew: Cohort, changing: Trees) -> Callable[[Trees], None]:
         """The steps of a crew, compiled."""
         assert self._programs is not None
         fixed = (
             self._holdings.columns, crew.tensors, crew.first, crew.second,
-            crew.received, crew.brief, crew.passes, crew.scale, crew.aims,
+            crew.received, crew.broadcast, crew.passes, crew.scale, crew.aims,
         )  # fmt: skip
-        name = (phase, crew.given, tuple(crew.brief))
+        name = (phase, crew.given, tuple(crew.broadcast))
         step = partial(self._fused_step, phase, crew.given)
         return self._programs.bound(name, step, fixed, changing)
 
@@ -212,7 +214,7 @@ class Descent:
         first: Tree,
         second: Tree,
         received: Tree,
-        brief: Tree,
+        broadcast: Tree,
         passes: Tensor,
         scale: Tensor,
         aims: Tensor,
@@ -233,7 +235,7 @@ class Descent:
             return total
 
         trained = {name: tensors[name] for name in first}
-        seen = (received, brief, drawn, passes, scale)
+        seen = (received, broadcast, drawn, passes, scale)
         grads = vmap(grad(of_one))(trained, tensors, taken(columns, index), aims, *seen)
         rate = self.settings.learning_rate if phase.rate is None else phase.rate
         adam_step(
@@ -260,14 +262,14 @@ class Descent:
 
     @torch.no_grad()
     def _corrected(
-        self, correct: Callable[[Tree, Tree, View], Tree], crew: Crew, grads: Tree, drawn: Tree
+        self, correct: Callable[[Tree, Tree, View], Tree], crew: Cohort, grads: Tree, drawn: Tree
     ) -> Tree:
         """What changes after a step beside what the optimiser did."""
 
         def of_one(tensors: Tree, grads: Tree, *seen: Any) -> Tree:
             return correct(tensors, grads, self._view(crew.given, *seen))
 
-        seen = (crew.received, crew.brief, drawn, crew.passes, crew.scale, crew.aims)
+        seen = (crew.received, crew.broadcast, drawn, crew.passes, crew.scale, crew.aims)
         changed: Tree = self._stacked.each(of_one, crew.tensors, grads, *seen)
         return changed
 
@@ -301,17 +303,17 @@ class Descent:
 
         return replace(view, rate=self.settings.learning_rate, objective=objective)
 
-    def _crew(self, models: Fleet, owners: IntArray, received: Tree, brief: Tree) -> Crew:
+    def _crew(self, models: Fleet, owners: IntArray, received: Tree, broadcast: Tree) -> Cohort:
         tensors = {name: tensor.detach() for name, tensor in models.tensors.items()}
         passes = torch.zeros(len(owners))
         scale, aims = self._stacked.scale[owners], self._aims(owners)
-        return Crew(owners, tensors, received, brief, scale, passes, aims)
+        return Cohort(owners, tensors, received, broadcast, scale, passes, aims)
 
     def _views(self, task: Task, owners: IntArray, places: IntArray) -> tuple[Tree, Tree]:
         """What some clients received and were told; ``places`` are theirs in the round's order."""
         received = task.start.group(*self._stacked.trained).select(owners).tensors
-        brief = {k: torch.from_numpy(v[places]).float() for k, v in task.brief.items()}
-        return received, brief
+        broadcast = {k: torch.from_numpy(v[places]).float() for k, v in task.broadcast.items()}
+        return received, broadcast
 
     def _everything(self, owners: IntArray) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
         """All training and validation samples; what only fills up has no weight."""
@@ -320,7 +322,7 @@ class Descent:
 
     @torch.no_grad()
     def _changed(
-        self, update: Update, crew: Crew, everything: tuple[dict[str, Tensor], dict[str, Tensor]]
+        self, update: Update, crew: Cohort, everything: tuple[dict[str, Tensor], dict[str, Tensor]]
     ) -> Tree:
         """What an update says of all samples of each client of a crew."""
 
@@ -330,7 +332,7 @@ class Descent:
 
         self._stacked.module.eval()
         nothing: Tree = {}
-        seen = (crew.received, crew.brief, nothing, crew.passes, crew.scale, crew.aims)
+        seen = (crew.received, crew.broadcast, nothing, crew.passes, crew.scale, crew.aims)
         changed: Tree = self._stacked.each(of_one, crew.tensors, *everything, *seen)
         return changed
 

@@ -17,11 +17,11 @@ from torch import Tensor
 from torch.func import vmap
 
 from comity.core.fleet import Fleet
-from comity.core.phases import Setup, Update
+from comity.core.phases import ClientModel, Update
 from comity.core.typing import FloatArray, IntArray, NamedArrays
 from comity.errors import UserError
 from comity.learners.base import Task
-from comity.learners.supervised.client_data import Holdings
+from comity.learners.supervised.client_data import ClientData
 from comity.learners.supervised.descent import Descent
 from comity.learners.supervised.settings import SupervisedSettings
 from comity.learners.supervised.stack import Stacked
@@ -44,11 +44,11 @@ class Supervised:
         preferences: FloatArray,
         seed: int,
         fleet: Fleet,
-        setup: Setup,
+        setup: ClientModel,
     ) -> None:
         self.settings, self._problem, self._clients, self._seed = settings, problem, clients, seed
         self._pooled = setup.pooled
-        self._holdings = Holdings(problem, clients, seed, settings.batch_size, setup.pooled)
+        self._holdings = ClientData(problem, clients, seed, settings.batch_size, setup.pooled)
         self._stacked = Stacked(problem, setup, self._holdings, clients, preferences, seed)
         self._steps = np.zeros(len(clients), dtype=np.int64)
         self._skipped = np.zeros(len(clients), dtype=np.int64)
@@ -115,20 +115,22 @@ class Supervised:
     def companions(self) -> Fleet | None:
         return None
 
-    def judge(
+    def evaluate(
         self, fleet: Fleet, rows: IntArray, purpose: str, episodes: int
     ) -> tuple[FloatArray, IntArray]:
         """Scores on each client's validation or test samples, or on the test of everyone."""
-        scores = self._stacked.judge(fleet.select(rows).tensors, rows, purpose)
+        scores = self._stacked.evaluate(fleet.select(rows).tensors, rows, purpose)
         return scores, np.zeros(len(rows), dtype=np.int64)
 
-    def span(
+    def evaluate_preferences(
         self, fleet: Fleet, rows: IntArray, purpose: str, preferences: FloatArray
     ) -> FloatArray:
-        return self._stacked.span(fleet.select(rows).tensors, rows, purpose, preferences)
+        return self._stacked.evaluate_preferences(
+            fleet.select(rows).tensors, rows, purpose, preferences
+        )
 
     def survey(
-        self, fleet: Fleet, rows: IntArray, asked: Sequence[str], round: int, answer: Update
+        self, fleet: Fleet, rows: IntArray, asked: Sequence[str], round: int, survey_client: Update
     ) -> tuple[NamedArrays, Fleet | None]:
         """Losses over all training samples; gradients, each objective's on a batch of its own."""
         stacked, values = self._stacked, NamedArrays()
@@ -142,7 +144,7 @@ class Supervised:
         if "gradients" in asked:
             self._gradients = self._jacobians(models, rows, round)
         if set(asked) - {"losses", "preferences", "gradients"}:
-            said = self._descent.said(answer, models, rows)
+            said = self._descent.said(survey_client, models, rows)
             values |= {name: value.double().numpy() for name, value in said.items()}
         return values, self._gradients
 
@@ -162,7 +164,7 @@ class Supervised:
                 fleet.put(rows[places], models)
         self._steps[rows] = np.maximum(self._steps[rows], task.goal)
 
-    def train_apart(self, fleet: Fleet, rows: IntArray, task: Task) -> Fleet:
+    def train_per_objective(self, fleet: Fleet, rows: IntArray, task: Task) -> Fleet:
         count = len(self._problem.objectives)
         copies = fleet.select(np.repeat(rows, count)).clone()
         steps = np.maximum(task.goal - self._steps[rows], 0)

@@ -12,10 +12,10 @@ from torch import Tensor
 from torch.func import functional_call, vmap
 
 from comity.core.fleet import Fleet, convolves, forward, one_by_one, unbound
-from comity.core.phases import Batch, Setup, View
+from comity.core.phases import Batch, ClientModel, View
 from comity.core.rng import torch_seeded
 from comity.core.typing import FloatArray, IntArray, Tree
-from comity.learners.supervised.client_data import Holdings
+from comity.learners.supervised.client_data import ClientData
 from comity.problems.data import DataProblem
 
 _PIECE, _PICTURES = 1024, 128  # samples of a client that are judged at once; in convolutions
@@ -31,8 +31,8 @@ class Stacked:
     def __init__(
         self,
         problem: DataProblem,
-        setup: Setup,
-        holdings: Holdings,
+        setup: ClientModel,
+        holdings: ClientData,
         clients: tuple[int, ...],
         preferences: FloatArray,
         seed: int,
@@ -95,14 +95,14 @@ class Stacked:
         return losses
 
     @torch.no_grad()
-    def judge(self, tensors: Tree, rows: IntArray, purpose: str) -> FloatArray:
+    def evaluate(self, tensors: Tree, rows: IntArray, purpose: str) -> FloatArray:
         """Scores of some models on all their clients' samples for a purpose."""
         index, weight = self.holdings.part(purpose, rows)
         batch = self.holdings.gather(index, weight, inputs=False)
         return self._problem.judged(self._answers(tensors, index, rows), batch)
 
     @torch.no_grad()
-    def span(
+    def evaluate_preferences(
         self, tensors: Tree, rows: IntArray, purpose: str, preferences: FloatArray
     ) -> FloatArray:
         """Scores of some models at several preferences (models x preferences x objectives)."""
@@ -143,7 +143,9 @@ class Stacked:
             return {name: torch.stack([a[name] for a in answers]) for name in answers[0]}
         return torch.stack(answers)
 
-    def view(self, received: Tree, brief: Tree, drawn: Tree, passes: Tensor, scale: Tensor) -> View:
+    def view(
+        self, received: Tree, broadcast: Tree, drawn: Tree, passes: Tensor, scale: Tensor
+    ) -> View:
         """What one client may look at; made inside a mapped hook."""
 
         def losses(outputs: Tensor, batch: Batch) -> Tensor:
@@ -151,7 +153,7 @@ class Stacked:
 
         return View(
             received,
-            brief,
+            broadcast,
             drawn,
             rounds=self._rounds,
             passes=passes,

@@ -18,7 +18,7 @@ from comity.report.figures.style import (
     series,
     styled,
 )
-from comity.report.series.agent import Deeds, deeds
+from comity.report.series.agent import AgentDiagnostics, deeds
 from comity.runs.directory import Run
 
 _LABELS = ("a good model (r₁)", "better than before (r₂)", "weights by likeness (r₃)")
@@ -103,7 +103,7 @@ def embeddings(run: Run) -> Figure | None:
     return figure
 
 
-def _places(axes: Axes, vectors: FloatArray, found: Deeds) -> None:
+def _places(axes: Axes, vectors: FloatArray, found: AgentDiagnostics) -> None:
     """The two directions in which clients differ most."""
     centred = vectors - vectors.mean(axis=0)
     left, sizes, _ = np.linalg.svd(centred, full_matrices=False)

@@ -61,12 +61,12 @@ def bars(comparison: Mapping[str, Any]) -> Figure:
     return figure
 
 
-def _legend(kinds: Sequence[str], yardsticks: Sequence[str]) -> list[Artist]:
+def _legend(kinds: Sequence[str], baselines: Sequence[str]) -> list[Artist]:
     colours = [PALETTE[place % len(PALETTE)] for place in range(len(kinds))]
     handles: list[Artist] = [
         Patch(color=colour, label=kind) for colour, kind in zip(colours, kinds, strict=True)
     ]
-    for name in yardsticks:
+    for name in baselines:
         handles.append(Line2D([], [], color=GREY, linewidth=1, linestyle=_DASHES[name], label=name))
     return handles
 

@@ -28,7 +28,7 @@ Runs = Mapping[str, Sequence[Run]]
 
 
 @dataclass(frozen=True)
-class Lesson:
+class LearningCurve:
     """An algorithm's learning curve: mean over seeds and its standard error."""
 
     steps: FloatArray
@@ -74,7 +74,7 @@ def learned(runs: Runs) -> str:
     return validated(next(seeds[0] for seeds in runs.values() if seeds))
 
 
-def learn(comparison: Mapping[str, Any], runs: Runs) -> dict[tuple[str, str], Lesson]:
+def learn(comparison: Mapping[str, Any], runs: Runs) -> dict[tuple[str, str], LearningCurve]:
     """The learning curve of each row, by algorithm and preference distribution."""
     regret = has_regret(runs)
     lessons = {}
@@ -85,7 +85,7 @@ def learn(comparison: Mapping[str, Any], runs: Runs) -> dict[tuple[str, str], Le
     return lessons
 
 
-def _lesson(seeds: Sequence[Run], regret: bool) -> Lesson:
+def _lesson(seeds: Sequence[Run], regret: bool) -> LearningCurve:
     """Seeds differ a little in their steps: all are read off at those of the first."""
     lines = []
     for run in seeds:
@@ -95,10 +95,10 @@ def _lesson(seeds: Sequence[Run], regret: bool) -> Lesson:
         lines.append((found.steps, line))
     steps = lines[0][0]
     values = np.array([np.interp(steps, x, y) for x, y in lines])
-    return Lesson(steps, values.mean(axis=0), values.std(axis=0) / np.sqrt(len(seeds)))
+    return LearningCurve(steps, values.mean(axis=0), values.std(axis=0) / np.sqrt(len(seeds)))
 
 
-def _panel(axes: Axes, lessons: Mapping[str, Lesson], algorithms: Sequence[str]) -> None:
+def _panel(axes: Axes, lessons: Mapping[str, LearningCurve], algorithms: Sequence[str]) -> None:
     axes.grid(True, axis="y")
     for name, lesson in lessons.items():
         look = series(algorithms.index(name))

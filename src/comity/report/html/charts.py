@@ -12,7 +12,7 @@ from matplotlib.colors import to_hex
 
 from comity.core.typing import FloatArray
 from comity.problems import Problem
-from comity.report.figures.learning import Lesson, Runs, has_regret, learn, learned
+from comity.report.figures.learning import LearningCurve, Runs, has_regret, learn, learned
 from comity.report.figures.marks import CONSTANT, marks_of, view
 from comity.report.figures.rewards import window
 from comity.report.figures.style import FAINT, GREY, PALETTE, WEIGHTS, title_of
@@ -276,7 +276,7 @@ def log_axis(values: FloatArray) -> Chart:
     )
 
 
-def band_trace(lesson: Lesson, colour: str, logarithmic: bool) -> Chart:
+def band_trace(lesson: LearningCurve, colour: str, logarithmic: bool) -> Chart:
     """The standard error around a learning curve."""
     low = lesson.mean - lesson.error
     if logarithmic:  # where nothing below zero can be drawn

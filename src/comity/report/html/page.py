@@ -38,15 +38,15 @@ from comity.report.measures import (
 )
 from comity.report.series.curves import kept_round
 from comity.report.tables import (
+    baselines,
     comparison_caption,
     judged,
     preference_text,
     reference_text,
     regret_of,
     remarks,
-    yardsticks,
 )
-from comity.report.terms import Words, words_of
+from comity.report.terms import Terms, words_of
 from comity.runs.directory import Run
 
 _EVENTS = 50
@@ -174,7 +174,7 @@ def comparison_page(comparison: Mapping[str, Any], runs: Runs, pictures: Picture
 
 
 def _figure(
-    name: str, pictures: Pictures, charts: Mapping[str, Chart], words: Words, more: str = ""
+    name: str, pictures: Pictures, charts: Mapping[str, Chart], words: Terms, more: str = ""
 ) -> str:
     return figure(name, _CAPTIONS[name].format(words=words) + more, pictures, charts)
 
@@ -206,7 +206,7 @@ def _sentence(run: Run) -> str:
     )
 
 
-def _spanned(run: Run, pictures: Pictures, words: Words) -> list[str]:
+def _spanned(run: Run, pictures: Pictures, words: Terms) -> list[str]:
     """What clients reach whose models take any preference."""
     if "spans" not in pictures:
         return []
@@ -272,7 +272,7 @@ def _measures(results: Mapping[str, Any]) -> str:
     )
     reference = [] if single(results) else [f"{reference_text(results)}."]
     note = " ".join([note, *reference, *remarks(results)])
-    return measures_table({**judged(results), **yardsticks(results)}, note, single(results))
+    return measures_table({**judged(results), **baselines(results)}, note, single(results))
 
 
 def _clients(results: Mapping[str, Any]) -> str:
@@ -297,7 +297,7 @@ def _clients(results: Mapping[str, Any]) -> str:
     return table(header, rows, note)
 
 
-def _data(results: Mapping[str, Any], pictures: Pictures, words: Words) -> str:
+def _data(results: Mapping[str, Any], pictures: Pictures, words: Terms) -> str:
     """Who has which samples, and what was done to them before they were dealt out."""
     items = "".join(f"<li>{text(note)}</li>" for note in results["notes"])
     notes = f"<ul>{items}</ul>" if items else "<p>The samples are as they came.</p>"
@@ -370,7 +370,7 @@ def _comparison(comparison: Mapping[str, Any], runs: Runs) -> str:
         ]
         for row, own in zip(rows, starred(rows, measures), strict=True)
     ]
-    for name, values in yardsticks(comparison).items():
+    for name, values in baselines(comparison).items():
         numbers = [number(values.get(m.name)) for m in measures]
         cells.append([name, *([] if alone else ["all"]), *numbers, *["–"] * len(differences)])
     header = ["algorithm", *([] if alone else ["preferences"])]

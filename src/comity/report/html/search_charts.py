@@ -10,7 +10,7 @@ import numpy as np
 from matplotlib.colors import to_hex
 
 from comity.core.typing import FloatArray
-from comity.report.figures.learning import Lesson
+from comity.report.figures.learning import LearningCurve
 from comity.report.figures.style import PALETTE, TIMES
 from comity.report.html.charts import (
     PLOTLY_DASHES,
@@ -100,7 +100,7 @@ def growth_chart(told: Growths) -> Chart:
             name, colour = escape(line.label), PALETTE[place % len(PALETTE)]
             shared = {"legendgroup": name, "xaxis": f"x{suffix}", "yaxis": f"y{suffix}"}
             if line.std.any():
-                stairs = Lesson(_later(line.x), _earlier(y), _earlier(line.std))
+                stairs = LearningCurve(_later(line.x), _earlier(y), _earlier(line.std))
                 data.append({**band_trace(stairs, colour, bool(scale)), **shared})
             dash = PLOTLY_DASHES[place % len(PLOTLY_DASHES)]
             steps = line_trace(line.x, y, name, colour, dash)

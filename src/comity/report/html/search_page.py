@@ -22,12 +22,12 @@ from comity.report.html.search_charts import found_chart, growth_chart
 from comity.report.measures import folded, graded, number, present, starred, vector
 from comity.report.series.growth import growth_of, growths_of
 from comity.report.tables import (
+    baselines,
     origin_of,
     preference_text,
     search_caption,
     searched,
     searches_caption,
-    yardsticks,
 )
 from comity.searches import Search
 from comity.searches.comparison import SearchComparison
@@ -170,7 +170,7 @@ def _comparison(results: Mapping[str, Any]) -> str:
         [folded(row["search"]), *own, number(row["candidates"]), f"{row['environment_steps']:,.0f}"]
         for row, own in zip(rows, starred(rows, measures), strict=True)
     ]
-    for name, values in yardsticks(results).items():
+    for name, values in baselines(results).items():
         known = (number(values.get(measure.name)) for measure in measures)
         cells.append([name, *known, "–", "–"])
     labels = [measure.label + measure.arrow for measure in measures]

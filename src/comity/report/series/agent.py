@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from comity.algorithms.pfedrlla.encoder import WIDTH
-from comity.core.storage import part
+from comity.core.storage import strip_prefix
 from comity.core.typing import FloatArray
 from comity.report.series.partition import class_counts
 from comity.runs.directory import Run
@@ -18,7 +18,7 @@ _LAST = 0.25  # of the rounds, over which weights are averaged
 
 
 @dataclass(frozen=True)
-class Deeds:
+class AgentDiagnostics:
     """What an agent decided, and what came of it."""
 
     rounds: FloatArray
@@ -35,7 +35,7 @@ class Deeds:
     """Which classes each client has."""
 
 
-def deeds(run: Run) -> Deeds | None:
+def deeds(run: Run) -> AgentDiagnostics | None:
     """None where no agent was at work, or where there are too many clients to show it."""
     told = [e for e in run.history if e.get("server", {}).get("weights") is not None]
     if not told:
@@ -48,7 +48,7 @@ def deeds(run: Run) -> Deeds | None:
     if shares is not None:
         overlap = np.minimum(shares[:, None], shares[None]).sum(axis=2)
     embeddings, tokens = _embedded(run)
-    return Deeds(
+    return AgentDiagnostics(
         rounds=np.array([e["round"] for e in rewarded], dtype=float),
         rewards=np.array([[e["server"]["rewards"][t] for t in TERMS] for e in rewarded]),
         weights=np.mean([e["server"]["weights"] for e in last], axis=0),
@@ -66,7 +66,7 @@ def _kind(shares: FloatArray) -> str:
 
 def _embedded(run: Run) -> tuple[FloatArray | None, FloatArray | None]:
     found = run.load_checkpoint()
-    desk = {} if found is None else part(found[0], "0/algorithm/desk.")
+    desk = {} if found is None else strip_prefix(found[0], "0/algorithm/desk.")
     if "states" not in desk:
         return None, None
     tokens = desk["tokens"].reshape(len(desk["tokens"]), -1)

@@ -85,7 +85,7 @@ def kept_round(run: Run) -> int | None:
     if not chosen:
         return None
     # what is sent at the start of a round is what the round before ended with
-    return int(chosen[-1]) - (not run.configuration.get_algorithm().keeps_trained)
+    return int(chosen[-1]) - (not run.configuration.get_algorithm().select_after_training)
 
 
 def _steps(history: Sequence[dict[str, Any]], clients: int) -> FloatArray:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from comity.report.tables.comparisons import comparison_caption, comparison_tables
 from comity.report.tables.layout import (
+    baselines,
     judged,
     preference_text,
     reference_text,
     regret_of,
     remarks,
-    yardsticks,
 )
 from comity.report.tables.reproductions import reproduction_table, search_reproduction_table
 from comity.report.tables.runs import clients_table, run_table
@@ -24,6 +24,7 @@ from comity.report.tables.searches import (
 )
 
 __all__ = [
+    "baselines",
     "clients_table",
     "comparison_caption",
     "comparison_tables",
@@ -42,5 +43,4 @@ __all__ = [
     "searched",
     "searches_caption",
     "searches_table",
-    "yardsticks",
 ]

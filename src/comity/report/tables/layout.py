@@ -43,7 +43,7 @@ def judged(results: Mapping[str, Any]) -> dict[str, Mapping[str, float]]:
     return {"kept": metrics, "last": results.get("metrics_last", metrics)}
 
 
-def yardsticks(results: Mapping[str, Any]) -> dict[str, Mapping[str, float]]:
+def baselines(results: Mapping[str, Any]) -> dict[str, Mapping[str, float]]:
     """Measures of the idle policy and of the best possible, where they are known."""
     return {name: results[name] for name in ("trivial", "optimum") if name in results}
 
@@ -135,7 +135,7 @@ def add_yardsticks(
     table: Table, results: Mapping[str, Any], measures: Sequence[Measure], *others: str
 ) -> None:
     """Rows of the trivial baseline and the optimum below those that can be best."""
-    for name, values in yardsticks(results).items():
+    for name, values in baselines(results).items():
         cells = [Text(f"{number(values.get(measure.name))}  ") for measure in measures]
         table.add_row(Text(name, style="dim"), *cells, *others)
 

@@ -10,6 +10,7 @@ from rich.text import Text
 
 from comity.report.measures import number, single
 from comity.report.tables.layout import (
+    baselines,
     blank,
     judged,
     measured,
@@ -17,7 +18,6 @@ from comity.report.tables.layout import (
     reference_text,
     regret_of,
     remarks,
-    yardsticks,
 )
 from comity.report.terms import words_of
 
@@ -29,7 +29,7 @@ def run_table(results: Mapping[str, Any]) -> Table:
         f"{algorithm} on {results['problem']}, seed {results['seed']}",
         _run_caption(results),
     )
-    return measured(table, {**judged(results), **yardsticks(results)}, single(results))
+    return measured(table, {**judged(results), **baselines(results)}, single(results))
 
 
 def _run_caption(results: Mapping[str, Any]) -> str:

@@ -12,12 +12,12 @@ from comity.report.measures import best, folded, graded, number, scaled, vector
 from comity.report.tables.layout import (
     add_measures,
     add_yardsticks,
+    baselines,
     blank,
     measure_cell,
     measured,
     over_seeds,
     preference_text,
-    yardsticks,
 )
 
 
@@ -63,7 +63,7 @@ def search_table(results: Mapping[str, Any]) -> Table:
 def searched(results: Mapping[str, Any]) -> dict[str, Mapping[str, float]]:
     """Measures of what a search and its control found, and the yardsticks."""
     control = {"control": results["control"]["metrics"]} if "control" in results else {}
-    return {"found": results["metrics"], **control, **yardsticks(results)}
+    return {"found": results["metrics"], **control, **baselines(results)}
 
 
 def search_caption(results: Mapping[str, Any]) -> str:
