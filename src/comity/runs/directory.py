@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 import torch
@@ -31,6 +31,7 @@ from comity.core.preferences import checked
 from comity.core.storage import load_values, save_values, write_whole
 from comity.core.typing import FloatArray, NamedArrays
 from comity.errors import UserError
+from comity.runs.schema import HistoryEntry, Results
 from comity.version import __version__
 
 CONFIG, HISTORY, CHECKPOINT = "config.toml", "history.jsonl", "checkpoint.safetensors"
@@ -87,8 +88,8 @@ class Directory:
         return (self.path / RESULTS).is_file()
 
     @cached_property
-    def results(self) -> dict[str, Any]:
-        """What it ended with, as in ``results.json``."""
+    def _results(self) -> dict[str, Any]:
+        """The content of ``results.json``."""
         if not self.finished:
             raise UserError(f"{self.path} is not finished. Go on with: comity resume {self.path}")
         return dict(_read_json(self.path / RESULTS))
@@ -103,8 +104,8 @@ class Directory:
         return {k: v for k, v in _read_json(self.path / TIMING).items() if k != "seconds"}
 
     @property
-    def history(self) -> list[dict[str, Any]]:
-        """One entry a round of a run, or an iteration of a search."""
+    def _history(self) -> list[Any]:
+        """The entries of ``history.jsonl``."""
         path = self.path / HISTORY
         if not path.is_file():
             return []
@@ -152,6 +153,16 @@ class Run(Directory):
     @cached_property
     def configuration(self) -> Configuration:
         return configure(read_toml(self.path / CONFIG))
+
+    @property
+    def results(self) -> Results:
+        """What the run ended with, as in ``results.json``."""
+        return cast(Results, self._results)
+
+    @property
+    def history(self) -> list[HistoryEntry]:
+        """One entry per round, and one for the last delivery."""
+        return self._history
 
     @property
     def front(self) -> FloatArray:

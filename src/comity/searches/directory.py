@@ -7,6 +7,7 @@ import io
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 from torch import nn
@@ -17,6 +18,7 @@ from comity.core.storage import write_whole
 from comity.core.typing import FloatArray
 from comity.problems import Problem
 from comity.runs.directory import CONFIG, MODELS, Directory, about, load_model, save_model
+from comity.runs.schema import SearchEntry, SearchResults
 from comity.searches.archive import Archive
 from comity.searches.configuration import SearchConfiguration, configure_search
 
@@ -66,6 +68,16 @@ class Search(Directory):
     @cached_property
     def configuration(self) -> SearchConfiguration:
         return configure_search(read_toml(self.path / CONFIG))
+
+    @property
+    def results(self) -> SearchResults:
+        """What the search ended with, as in ``results.json``."""
+        return cast(SearchResults, self._results)
+
+    @property
+    def history(self) -> list[SearchEntry]:
+        """One entry per iteration."""
+        return self._history
 
     @property
     def control(self) -> Search | None:

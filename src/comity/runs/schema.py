@@ -1,0 +1,240 @@
+"""Schema of what runs and comparisons write as JSON."""
+
+from __future__ import annotations
+
+from typing import Any, NotRequired, TypedDict
+
+Metrics = dict[str, float]
+"""Measures by name."""
+Vectors = list[list[float | None]] | None
+"""One objective vector per client; None where a score is undefined."""
+
+
+class ClientResult(TypedDict):
+    """What one client ended with."""
+
+    client: int
+    preference: list[float]
+    objectives: dict[str, float | None]
+    scalarised: float | None
+    objectives_last: NotRequired[dict[str, float | None]]
+    optimum: NotRequired[float]
+
+
+class SpanResult(TypedDict):
+    """Hypervolume of what clients reach at many preferences."""
+
+    preferences: int
+    hypervolume: float
+    per_client: list[float]
+
+
+class Communication(TypedDict):
+    """Bytes that clients sent and received."""
+
+    bytes_up: int
+    bytes_down: int
+
+
+class Results(TypedDict):
+    """The content of ``results.json``: no times and no paths, so equal runs have equal bytes."""
+
+    problem: str
+    algorithm: str
+    wrapper: NotRequired[str]
+    seed: int
+    clients: int
+    rounds: int
+    preferences: str
+    keep: str
+    keep_scope: str
+    guard: bool
+    fine_tune: str
+    reference_point: list[float]
+    partition: NotRequired[str]
+    sizes: NotRequired[str]
+    samples: NotRequired[dict[str, list[int]]]
+    split: NotRequired[str]
+    notes: NotRequired[list[str]]
+    strict_reference_point: NotRequired[list[float]]
+    episodes: NotRequired[dict[str, int]]
+    metrics: Metrics
+    metrics_last: NotRequired[Metrics]
+    trivial: Metrics
+    optimum: NotRequired[Metrics]
+    per_client: list[ClientResult]
+    front: list[list[float]]
+    communication: Communication
+    environment_steps: NotRequired[dict[str, int]]
+    validation: NotRequired[dict[str, float | None]]
+    training_steps: NotRequired[int]
+    skipped_terms: NotRequired[int]
+    spanned: NotRequired[SpanResult]
+
+
+class HistoryEntry(TypedDict):
+    """One line of ``history.jsonl``: one round, with one row per participating client."""
+
+    round: int
+    clients: list[int]
+    steps: list[int]
+    validation_steps: list[int]
+    skipped: list[int]
+    received: Vectors
+    trained: Vectors
+    kept: Vectors
+    everyone: NotRequired[Vectors]
+    declined: list[bool]
+    clusters: list[list[int]] | None
+    chosen: bool
+    conflict: dict[str, float] | None
+    server: NotRequired[dict[str, Any]]
+    mixing: Vectors
+    bytes_up: int
+    bytes_down: int
+    events: list[str]
+
+
+class Spread(TypedDict):
+    """Mean and population standard deviation over seeds."""
+
+    mean: float
+    std: float
+
+
+class Difference(TypedDict):
+    """Gain of an entry over another, paired by seed."""
+
+    mean: float
+    std: float
+    each: list[float]
+
+
+class ComparisonRow(TypedDict):
+    """One entry of a comparison under one preference distribution."""
+
+    algorithm: str
+    preferences: str
+    centralised: bool
+    seeds: list[int]
+    metrics: dict[str, Spread]
+    metrics_last: dict[str, Spread]
+    pooled: Metrics
+    host: NotRequired[str]
+    paired: NotRequired[dict[str, Difference]]
+    trivial: NotRequired[Metrics]
+    optimum: NotRequired[Metrics]
+    runs: list[str]
+
+
+class ComparisonResults(TypedDict):
+    """The content of ``comparison.json``."""
+
+    problem: str
+    reference_point: list[float]
+    trivial: NotRequired[Metrics]
+    optimum: NotRequired[Metrics]
+    rows: list[ComparisonRow]
+
+
+class FrontPoint(TypedDict):
+    """One model of a search's front."""
+
+    point: int
+    objectives: dict[str, float]
+    weight: list[float]
+    iteration: int
+    candidate: int
+    round: int | None
+    model: str
+
+
+class SearchControl(TypedDict):
+    """The same search with random weights, for comparison."""
+
+    generator: str
+    metrics: Metrics
+    candidates: int
+    environment_steps: dict[str, int]
+
+
+class SearchResults(TypedDict):
+    """The content of a search's ``results.json``."""
+
+    problem: str
+    algorithm: str
+    generator: str
+    seed: int
+    clients: int
+    rounds: int
+    iterations: int
+    candidates: int
+    spread: bool
+    warm_start: bool
+    harvest: bool
+    keep: str
+    reference_point: list[float]
+    episodes: dict[str, int]
+    metrics: Metrics
+    metrics_evaluation: Metrics
+    cut_by_reference_point: int
+    trivial: Metrics
+    optimum: NotRequired[Metrics]
+    front: list[FrontPoint]
+    communication: Communication
+    environment_steps: dict[str, int]
+    environment_steps_per_client: int
+    control: NotRequired[SearchControl]
+
+
+class CandidateEntry(TypedDict):
+    """One candidate of an iteration: its weight, what it reached, where it started."""
+
+    weight: list[float]
+    objectives: list[float]
+    start: int | None
+
+
+class SearchEntry(TypedDict):
+    """One line of a search's ``history.jsonl``: one iteration."""
+
+    iteration: int
+    candidates: list[CandidateEntry]
+    evaluations: int
+    hypervolume: float
+    front: list[list[float]]
+    environment_steps: dict[str, int]
+    communication: Communication
+    events: list[str]
+
+
+class GrowthEntry(TypedDict):
+    """Hypervolume after an iteration, over seeds."""
+
+    evaluations: int
+    environment_steps: float
+    hypervolume: Spread
+
+
+class SearchRow(TypedDict):
+    """One entry of a comparison of searches."""
+
+    search: str
+    algorithm: str
+    clients: int
+    seeds: list[int]
+    metrics: dict[str, Spread]
+    candidates: float
+    environment_steps: float
+    growth: list[GrowthEntry]
+    runs: list[str]
+
+
+class SearchComparisonResults(TypedDict):
+    """The content of ``searches.json``."""
+
+    problem: str
+    reference_point: list[float]
+    trivial: Metrics
+    optimum: NotRequired[Metrics]
+    rows: list[SearchRow]
