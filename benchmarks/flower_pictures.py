@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from flower_referee import simulate
 
 if TYPE_CHECKING:
-    from flwr.app import ClientUpdate, Context
+    from flwr.app import Context, Message
 
 PICTURES, SHAPE, CLASSES, BATCH = 175, (3, 32, 32), 10, 10
 LEARNING_RATE = 0.05
@@ -54,9 +54,9 @@ def train(model: nn.Module, pictures: Tensor, labels: Tensor, steps: int) -> Non
         descent.step()
 
 
-def answer(message: ClientUpdate, context: Context) -> ClientUpdate:
+def answer(message: Message, context: Context) -> Message:
     """A client's part of a round."""
-    from flwr.app import ArrayRecord, ClientUpdate, MetricRecord, RecordDict
+    from flwr.app import ArrayRecord, Message, MetricRecord, RecordDict
 
     started = time.process_time()
     torch.set_num_threads(1)
@@ -67,7 +67,7 @@ def answer(message: ClientUpdate, context: Context) -> ClientUpdate:
     train(model, *client_data(client), 1 if first else int(config["local-steps"]))
     metrics = {"num-examples": PICTURES, "seconds": time.process_time() - started}
     content = {"arrays": ArrayRecord(model.state_dict()), "metrics": MetricRecord(metrics)}
-    return ClientUpdate(content=RecordDict(content), reply_to=message)
+    return Message(content=RecordDict(content), reply_to=message)
 
 
 def main() -> None:

@@ -29,7 +29,7 @@ import torch
 from torch import Tensor, nn
 
 if TYPE_CHECKING:
-    from flwr.app import ArrayRecord, ClientUpdate, ConfigRecord, Context
+    from flwr.app import ArrayRecord, ConfigRecord, Context, Message
     from flwr.serverapp import Grid
 
 ROWS, INPUTS, HIDDEN, BATCH = 3900, 100, (64, 32), 256
@@ -94,9 +94,9 @@ def train(
         optimiser.step()
 
 
-def answer(message: ClientUpdate, context: Context) -> ClientUpdate:
+def answer(message: Message, context: Context) -> Message:
     """A client's part of a round."""
-    from flwr.app import ArrayRecord, ClientUpdate, MetricRecord, RecordDict
+    from flwr.app import ArrayRecord, Message, MetricRecord, RecordDict
 
     started = time.process_time()
     torch.set_num_threads(1)
@@ -112,7 +112,7 @@ def answer(message: ClientUpdate, context: Context) -> ClientUpdate:
     train(model, random_batches(client_data(client)), client_weights(client, clients), steps)
     metrics = {"num-examples": ROWS, "seconds": time.process_time() - started}
     content = {"arrays": ArrayRecord(model.state_dict()), "metrics": MetricRecord(metrics)}
-    return ClientUpdate(content=RecordDict(content), reply_to=message)
+    return Message(content=RecordDict(content), reply_to=message)
 
 
 def cpu_seconds() -> dict[int, tuple[str, float]]:
@@ -136,7 +136,7 @@ def simulate(
     rounds: int,
     local_steps: int,
     *,
-    answers: Callable[[ClientUpdate, Context], ClientUpdate] = answer,
+    answers: Callable[[Message, Context], Message] = answer,
     model: Callable[[], nn.Module] = network,
 ) -> dict[str, Any]:
     """Run the simulation, of this training or of another one, and measure it.
@@ -163,12 +163,12 @@ def simulate(
     class Measured(FedAvg):
         def configure_train(
             self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
-        ) -> Iterable[ClientUpdate]:
+        ) -> Iterable[Message]:
             if server_round == 2:
                 marks.append((time.time(), cpu_seconds()))
             return super().configure_train(server_round, arrays, config, grid)
 
-        def aggregate_train(self, server_round: int, replies: Iterable[ClientUpdate]) -> Any:
+        def aggregate_train(self, server_round: int, replies: Iterable[Message]) -> Any:
             nonlocal failures
             replies = list(replies)
             done = [reply for reply in replies if reply.has_content()]

@@ -327,20 +327,20 @@ def assert_sends(algorithm: str, parts: set[str], statistics: Collection[str] = 
     """Messages hold all tensors of just these parts, and the statistics that are declared."""
     configuration = tiny(problem="tiny-answers", algorithm=algorithm, chunk=4, rounds=1)
     with EmbeddedEngine(configuration) as engine:
-        order, _ = Server(configuration).order()
+        request, _ = Server(configuration).request()
         if asked := find_algorithm(algorithm).surveys:
-            said = engine.survey(order)
+            said = engine.survey(request)
             assert set(said.statistics) == set(asked)
             assert said.models is None
             broadcast = configuration.get_algorithm().broadcast(
-                Survey(order.clients, said.statistics)
+                Survey(request.clients, said.statistics)
             )
-            rows = len(order.clients)
+            rows = len(request.clients)
             broadcast = {
                 name: np.repeat(values[None], rows, 0) for name, values in broadcast.items()
             }
-            order = replace(order, broadcast=broadcast)
-        message, _ = engine.round(order)
+            request = replace(request, broadcast=broadcast)
+        message = engine.round(request)
         names = set(engine.models(kept=False))
     assert message.models is not None
     assert {name.partition(".")[0] for name in message.models} == parts
@@ -360,9 +360,9 @@ def assert_private_stays(algorithm: str, *prefixes: str, **settings: Any) -> Non
     delivered: dict[int, dict[str, np.ndarray]] = {}
     original = Clients._train
 
-    def watched(self: Clients, rows: Any, order: Any, allowance: Any) -> Any:
-        delivered[order.round] = private(self._models)
-        return original(self, rows, order, allowance)
+    def watched(self: Clients, rows: Any, request: Any, *more: Any) -> Any:
+        delivered[request.round] = private(self._models)
+        return original(self, rows, request, *more)
 
     def private(models: Fleet) -> dict[str, np.ndarray]:
         return {n: t.numpy().copy() for n, t in models.tensors.items() if n.startswith(prefixes)}

@@ -27,6 +27,10 @@ from comity.problems.base import EVEN
 from comity.problems.own_table import resolved
 from comity.settings import Settings, build, setting
 
+EXCHANGES = ("survey", "round", "finish")
+"""Exchanges of messages in which a client may be absent."""
+Absence = tuple[int, int, Literal["survey", "round", "finish"]]
+"""Round, client and exchange that the client misses."""
 FineTune = Annotated[str, StringConstraints(pattern=r"^(none|replace-last|extra:[1-9]\d*)$")]
 
 
@@ -55,6 +59,9 @@ class Configuration(Settings):
     )
     participation: float = setting(
         1.0, "share of the clients that take part in a round", above=0, at_most=1
+    )
+    absences: list[Absence] = setting(
+        [], "simulated absences: [round, client, exchange], exchange one of survey, round, finish"
     )
     keep: Literal["best", "last"] = setting(
         "best", "hand over each client's best validated model, or its last one"
@@ -224,6 +231,7 @@ def configure(values: Mapping[str, Any]) -> Configuration:
         },
         where="run",
     )
+    _check_absences(configuration)
     vectors = configuration.get_preferences()
     partitioned = configuration.get_problem()
     chosen.check(partitioned, configuration.participants(configuration.clients))
@@ -260,6 +268,26 @@ def _refuse_unfit(
             f"{key} = {values[key]} and keep_scope = federation exclude each other: one round is "
             "chosen of what all clients were sent. Say keep_scope = client."
         )
+
+
+def _check_absences(configuration: Configuration) -> None:
+    """Refuse absences of clients, rounds or exchanges that the run does not have."""
+    last = configuration.rounds + 1
+    algorithm = configuration.get_algorithm()
+    if configuration.absences and algorithm.centralised:
+        raise UserError(
+            f"absences mean nothing for {configuration.algorithm}: it pools the data of all."
+        )
+    for round, client, exchange in configuration.absences:
+        entry = f"absences: [{round}, {client}, {exchange!r}]"
+        if not 0 <= client < configuration.clients:
+            raise UserError(f"{entry}: clients are 0 to {configuration.clients - 1}.")
+        if exchange == "finish" and round != last:
+            raise UserError(f"{entry}: the last delivery is round {last}.")
+        if exchange != "finish" and not 1 <= round < last:
+            raise UserError(f"{entry}: rounds are 1 to {last - 1}.")
+        if exchange == "survey" and not algorithm.surveys:
+            raise UserError(f"{entry}: {configuration.algorithm} makes no survey; say 'round'.")
 
 
 def _excluded(values: Mapping[str, Any]) -> str | None:

@@ -123,21 +123,21 @@ def test_the_global_model_arrives_beside_the_clients_own():
         federation = Server(configuration)
         next(RoundLoop(engine, federation).rounds())
         own = engine.models(kept=False).clone()
-        order, _ = federation.order()
-        assert order.models is not None
+        request, _ = federation.request()
+        assert request.models is not None
         seen = {}
         original = Clients._train
 
-        def watched(self, rows, order, allowance):
+        def watched(self, rows, request, *more):
             seen["models"] = self._models.clone()
-            return original(self, rows, order, allowance)
+            return original(self, rows, request, *more)
 
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(Clients, "_train", watched)
-            engine.round(order)
-    for name in order.models:
+            engine.round(request)
+    for name in request.models:
         here = name.replace("model.", "arrived.")
-        torch.testing.assert_close(seen["models"][here], order.models[name])
+        torch.testing.assert_close(seen["models"][here], request.models[name])
         assert torch.equal(seen["models"][name], own[name])
 
 

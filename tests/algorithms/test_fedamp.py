@@ -123,10 +123,10 @@ def test_cloud_models_land_as_anchors_and_clients_go_on_from_their_own():
         loop = RoundLoop(engine, federation)
         next(loop.rounds())
         own = engine.models(kept=False).clone()
-        order, _ = federation.order()
-        assert order.models is not None
-        engine.round(order)
-        cloud, now = order.models, engine.models(kept=False)
+        request, _ = federation.request()
+        assert request.models is not None
+        engine.round(request)
+        cloud, now = request.models, engine.models(kept=False)
         for name in cloud:
             place = name.replace("model.", "anchor.")
             torch.testing.assert_close(now[place], cloud[name])

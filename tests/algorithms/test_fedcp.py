@@ -164,9 +164,9 @@ def test_the_mean_of_what_was_uploaded_lands_as_the_common_head():
         next(RoundLoop(engine, federation).rounds())
         own = engine.models(kept=False).clone()
         sizes = [len(share.train) for share in configuration.get_problem().shares()]
-        order, _ = federation.order()
-        assert order.models is not None
-        engine.round(order)
+        request, _ = federation.request()
+        assert request.models is not None
+        engine.round(request)
         now = engine.models(kept=False)
         shares = torch.tensor(sizes) / sum(sizes)
         for part in ("weight", "bias"):

@@ -203,17 +203,17 @@ def test_whole_models_land_as_offers():
         next(RoundLoop(engine, federation).rounds())
         own = engine.models(kept=False).clone()
         givers = dict(federation.algorithm.state()["offered"])
-        order, _ = federation.order()
+        request, _ = federation.request()
         seen = {}
         original = Clients._train
 
-        def watched(self, rows, order, allowance):
+        def watched(self, rows, request, *more):
             seen["models"] = self._models.clone()
-            return original(self, rows, order, allowance)
+            return original(self, rows, request, *more)
 
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(Clients, "_train", watched)
-            engine.round(order)
+            engine.round(request)
     for client in range(4):
         for place, giver in enumerate(givers[client]):
             found = seen["models"]["offers.0.weight"][client, place]

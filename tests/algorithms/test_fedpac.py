@@ -224,8 +224,8 @@ def test_clients_receive_one_body_and_heads_of_their_own():
     with EmbeddedEngine(configuration) as engine:
         federation = Server(configuration)
         next(RoundLoop(engine, federation).rounds())
-        order, _ = federation.order()
-        assert order.models is not None
-        assert torch.equal(order.models["body.0.weight"][0], order.models["body.0.weight"][1])
-        heads = order.models["head.weight"]
+        request, _ = federation.request()
+        assert request.models is not None
+        assert torch.equal(request.models["body.0.weight"][0], request.models["body.0.weight"][1])
+        heads = request.models["head.weight"]
         assert not torch.equal(heads[0], heads[1])

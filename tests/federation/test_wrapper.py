@@ -232,9 +232,9 @@ def delivered(configuration) -> Fleet:
     with EmbeddedEngine(configuration) as engine:
         federation = Server(configuration)
         next(RoundLoop(engine, federation).rounds())
-        order, _ = federation.order()
-    assert order.models is not None
-    return order.models
+        request, _ = federation.request()
+    assert request.models is not None
+    return request.models
 
 
 @pytest.mark.parametrize(
@@ -270,15 +270,15 @@ def test_the_servers_step_in_a_run_is_the_formulas():
         start = federation.initial.clone()
         next(RoundLoop(engine, federation).rounds())
         trained = engine.models(kept=False).clone()
-        order, _ = federation.order()
-    assert order.models is not None
+        request, _ = federation.request()
+    assert request.models is not None
     from comity.algorithms.wrappers.confree import direction
 
-    for name in order.models:
+    for name in request.models:
         updates = (trained[name] - start[name]).flatten(1).double().numpy()
         step = direction(updates @ updates.T, 0.4).weights @ updates / 1.16
         wanted = start[name][0].flatten().numpy() + step
-        np.testing.assert_allclose(order.models[name][2].flatten(), wanted, rtol=1e-3, atol=1e-5)
+        np.testing.assert_allclose(request.models[name][2].flatten(), wanted, rtol=1e-3, atol=1e-5)
 
 
 def test_absent_clients_are_sent_the_guided_model_as_well():
@@ -287,9 +287,9 @@ def test_absent_clients_are_sent_the_guided_model_as_well():
         federation = Server(configuration)
         next(RoundLoop(engine, federation).rounds())
         assert len(federation.server_models()) == 1
-        order, _ = federation.last_order()
-    assert order.models is not None
-    first = order.models["0.weight"]
+        request, _ = federation.last_request()
+    assert request.models is not None
+    first = request.models["0.weight"]
     assert torch.equal(first, first[:1].expand_as(first))
 
 

@@ -160,10 +160,9 @@ def wires(monkeypatch) -> list[Wire]:
         original = getattr(Clients, method)
 
         def listening(self, *asked, original=original, place=place):
-            answer = original(self, *asked)
-            message = answer if isinstance(answer, ClientUpdate) else answer[0]
-            getattr(found[-1], place).append(copied(message))
-            return answer
+            update = original(self, *asked)
+            getattr(found[-1], place).append(copied(update))
+            return update
 
         monkeypatch.setattr(Clients, method, listening)
     return found
@@ -337,6 +336,52 @@ def test_7_absent_clients_keep_their_state(plain):
         assert len(seen) > 2, "the selection must change from round to round"
 
 
+class LosingAnswers(EmbeddedEngine):
+    """An engine on which clients work and their answers are lost."""
+
+    def __init__(self, configuration, lost: dict[int, int]) -> None:
+        super().__init__(configuration)
+        self._lost = lost
+
+    def round(self, request):
+        client = self._lost.get(request.round)
+        if client not in request.clients:
+            return super().round(request)
+        before = self._call("snapshot", self._clients((client,)))
+        update = super().round(request)
+        for number, part in self._clients((client,)).items():
+            self._ask("restore", {number: (*part, before[number])})
+        return update.only([other for other in request.clients if other != client])
+
+
+def test_7_a_lost_answer_equals_never_having_been_asked(plain):
+    """Bit for bit: models of all clients, kept and last, and who learned from whom."""
+    absences = [(2, 1, "round"), (3, 0, "round")]
+    if plain["algorithm"] in EVERYBODY:
+        with pytest.raises(UserError, match="absences mean nothing"):
+            tiny(**plain, absences=absences)
+        return
+    ends = []
+    for engine in (
+        EmbeddedEngine(tiny(**plain, absences=absences)),
+        LosingAnswers(tiny(**plain), {2: 1, 3: 0}),
+        EmbeddedEngine(tiny(**plain)),
+    ):
+        with engine:
+            loop = RoundLoop(engine, Server(tiny(**plain)))
+            records = [record for (record,) in loop.rounds()]
+            loop.finish()
+            ends.append((records, engine.models(kept=True), engine.models(kept=False)))
+    (absent, *simulated), (_, *lost), (_, *present) = ends
+    assert [record.absent for record in absent] == [{}, {"round": (1,)}, {"round": (0,)}, {}]
+    assert [record.clients for record in absent][1:3] == [(0, 2, 3), (1, 2, 3)]
+    for one, other in zip(simulated, lost, strict=True):
+        for name in one:
+            assert torch.equal(one[name], other[name]), name
+    # the absence itself must show
+    assert any(not torch.equal(simulated[1][name], present[1][name]) for name in simulated[1])
+
+
 def test_8_a_client_that_is_no_longer_finite_is_named_and_left_out(plain, monkeypatch):
     name, learner = plain["algorithm"], LEARNERS[find_problem(plain["problem"]).learner][0]
     original, apart = learner.train, learner.train_per_objective
@@ -396,9 +441,11 @@ def test_8_what_never_travels_is_rolled_back_as_well(algorithm, group, monkeypat
     monkeypatch.setattr(Supervised, "train", poisoned)
     configuration = tiny(problem="tiny-people", algorithm=algorithm, chunk=4)
     with EmbeddedEngine(configuration) as engine:
-        loop, records, own = RoundLoop(engine, Server(configuration)), [], []
+        server, records, own = Server(configuration), [], []
+        loop = RoundLoop(engine, server)
         for (record,) in loop.rounds():
             records.append(record)
+            engine.end(server.end())  # the verdict on this round, which the next request brings
             own.append(engine.models(kept=False).clone())
         loop.finish()
         assert all(engine.models(kept).finite().all() for kept in (True, False))

@@ -12,7 +12,7 @@ from comity.algorithms import algorithms
 from comity.core.fleet import Fleet
 from comity.errors import UserError
 from comity.federation.engines.embedded import EmbeddedEngine
-from comity.federation.loop import RoundLoop
+from comity.federation.loop import SimulatedLoop
 from comity.federation.server import Server
 from comity.searches import Search, configure_search, generators
 from comity.searches.configuration import split_search_settings
@@ -91,7 +91,7 @@ def test_candidates_trained_together_equal_candidates_trained_apart():
     def trained(*parts):
         with EmbeddedEngine(union) as engine:
             federations = [Server(union, clients, initial[i]) for i, clients in parts]
-            loop = RoundLoop(engine, *federations)
+            loop = SimulatedLoop(engine, *federations)
             loop.install()
             list(loop.rounds())
             loop.finish()

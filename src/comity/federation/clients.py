@@ -1,12 +1,13 @@
 """The client half of a round, for some clients as one fleet.
 
-A site holds what is private: preferences, environments, replay, personal models. What leaves it is
-a `ClientUpdate`: the declared tensors and statistics, nothing else. A remote client is a fleet of
-one. (A `RoundMetrics` is what the simulator writes down about a round; the server of the
-federation never reads it.)
+`Clients` hold what is private: preferences, data or environments, personal models. Everything that
+leaves them is a `ClientUpdate` with the declared tensors and statistics. A remote client is a fleet
+of one: the same code trains in the simulator and at a site.
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -16,276 +17,318 @@ from comity.core.fleet import Fleet
 from comity.core.pareto import reach
 from comity.core.phases import ClientModel
 from comity.core.rng import torch_seeded
+from comity.core.storage import strip_prefix
 from comity.core.typing import BoolArray, FloatArray, IntArray, NamedArrays
 from comity.federation.messages import ClientUpdate, RoundMetrics, RoundRequest
+from comity.federation.selection import ModelSelection
 from comity.learners import LEARNERS, Learner, Task
 
 
 def initial_fleet(configuration: Configuration, clients: int) -> Fleet:
-    """The common initial model: averaging differently initialised networks is meaningless."""
+    """Return the common initial model, one row per client.
+
+    All clients start from the same: averaging differently initialised networks is meaningless.
+    """
     with torch_seeded(configuration.seed, "initial model"):
         return Fleet.of(configuration.get_module(), clients)
 
 
+@dataclass(frozen=True)
+class _Receipt:
+    """Outcome of a delivery to some clients, one row per client."""
+
+    round: int
+    clients: tuple[int, ...]
+    value: FloatArray | None
+    """Validation vectors of the delivered models; None if nothing was delivered."""
+    declined: BoolArray
+    gradients: Fleet | None = None
+    """Gradients that a survey took of the delivered models."""
+
+    def only(self, clients: tuple[int, ...]) -> _Receipt:
+        index = np.array([self.clients.index(client) for client in clients], dtype=np.int64)
+        survey = ClientUpdate(self.clients, self.gradients, {}).only(clients)
+        value = None if self.value is None else self.value[index]
+        return _Receipt(self.round, clients, value, self.declined[index], survey.models)
+
+
 class Clients:
-    """Some clients of a federation: their models, learner and private choices."""
+    """Some clients of a federation: their models, learner and private choices.
+
+    Args:
+        configuration: The run's configuration.
+        clients: Ids of these clients.
+    """
 
     def __init__(self, configuration: Configuration, clients: tuple[int, ...]) -> None:
         self.configuration, self.clients = configuration, clients
+        self._row = {client: row for row, client in enumerate(clients)}
         self._algorithm = configuration.get_algorithm()
-        self._surveyed: tuple[FloatArray | None, BoolArray] | None = None
         problem = configuration.get_problem()
-        self._preferences = configuration.get_preferences()[list(clients)]
-        self._models = initial_fleet(configuration, len(clients))
+        preferences = configuration.get_preferences()[list(clients)]
+        count, objectives = preferences.shape
+        self._models = initial_fleet(configuration, count)
+        self._start = self._models.clone()
+        self._span = self._algorithm.evaluation_preferences(objectives, "validation")
+        conditional = self._span is not None
         learner_class, settings_class = LEARNERS[problem.learner]
-        settings = settings_class(**configuration.learner_settings)
-        count, objectives = self._preferences.shape
-        conditional = self._algorithm.evaluation_preferences(objectives, "validation") is not None
-        setup = ClientModel(
-            configuration.get_module(),
-            conditional,
-            configuration.rounds,
-            pooled=self._algorithm.centralised,
-        )
         self._learner: Learner = learner_class(
-            problem, settings, clients, self._preferences, configuration.seed, self._models, setup
+            problem,
+            settings_class(**configuration.learner_settings),
+            clients,
+            preferences,
+            configuration.seed,
+            self._models,
+            ClientModel(
+                configuration.get_module(),
+                conditional,
+                configuration.rounds,
+                pooled=self._algorithm.centralised,
+            ),
         )
-        self._together = configuration.keeps_together
+        self._selection = ModelSelection(
+            configuration,
+            preferences,
+            self._models,
+            self._reach,
+            conditional=conditional,
+            after_training=self._algorithm.select_after_training,
+        )
         self._reference_point = problem.reference_point
         self._phases = self._algorithm.phases(problem)
-        self._phases_alone = self._algorithm.local_phases(problem)
+        self._local_phases = self._algorithm.local_phases(problem)
         self._survey_client = self._algorithm.survey_client(problem)
-        self._kept = self._models.clone()
-        self._kept_value = np.full((count, objectives), -np.inf)
-        self._kept_worth = np.full(count, -np.inf)
-        self._own_value = np.full((count, objectives), -np.inf)
+        self._surveyed: _Receipt | None = None
+        self._declined = np.zeros(count, dtype=bool)
+        names = ("received", "trained")
+        self._validation = {name: np.full((count, objectives), np.nan) for name in names}
+        self._validated = {name: np.zeros(count, dtype=bool) for name in names}
         self._rounds = np.zeros(count, dtype=np.int64)
         self._validation_steps = np.zeros(count, dtype=np.int64)
-        self._start = self._models.clone()
-        self._start_value = np.full((count, objectives), -np.inf)
-        self._told_worth = np.full(count, np.nan)
-        # What decides which model a client holds is paid for out of its steps; watching is not.
+        # validation counts against the steps of a client only if it decides which model is held
         self._validation_counts = configuration.keep == "best" or configuration.guard
-
-    def install(self, order: RoundRequest) -> None:
-        """Start from given models instead of the common initial one."""
-        if order.models is not None:
-            rows = self._rows(order.clients)
-            self._models.put(rows, order.models)
-            self._models.put(rows, self._landed(order.models))
-            self._learner.restart(rows, order.models)
-            self._kept.put(rows, order.models)
-            self._start.put(rows, order.models)
 
     # -- one round -------------------------------------------------------------------------
 
-    def survey(self, order: RoundRequest) -> ClientUpdate:
-        """Receive, and say what the server asks of the received models before training."""
-        rows = self._rows(order.clients)
-        guarded = self._algorithm.personal
-        self._surveyed = self._receive(rows, order.models, guarded=guarded)
-        asked = self._algorithm.surveys
+    def survey(self, request: RoundRequest) -> ClientUpdate:
+        """Receive models, and return the surveyed statistics and gradients of them."""
+        self._apply_verdicts(request)
+        receipt = self._receive(request, guarded=self._algorithm.personal)
         values, gradients = self._learner.survey(
-            self._models, rows, asked, order.round, self._survey_client
+            self._models,
+            self._rows(request.clients),
+            self._algorithm.surveys,
+            request.round,
+            self._survey_client,
         )
-        return ClientUpdate(order.clients, gradients, values)
+        self._surveyed = _Receipt(
+            receipt.round, receipt.clients, receipt.value, receipt.declined, gradients
+        )
+        return ClientUpdate(request.clients, gradients, values)
 
-    def round(self, order: RoundRequest) -> tuple[ClientUpdate, RoundMetrics]:
-        """Receive, unless a survey did; train, send."""
-        rows = self._rows(order.clients)
-        guarded = self._algorithm.personal
-        received, declined = self._surveyed or self._receive(rows, order.models, guarded=guarded)
-        self._surveyed = None
+    def round(self, request: RoundRequest) -> ClientUpdate:
+        """Receive models unless a survey did, train, and return the update to send."""
+        receipt = self._receipt(request)
+        rows = self._rows(request.clients)
         self._rounds[rows] += 1
         goal = self._rounds[rows] * self._learner.round_steps[rows]
-        copies = None
-        if self._algorithm.apart and not order.alone:
-            copies = self._learner.train_per_objective(
-                self._models, rows, self._task(rows, order, goal)
-            )
-            trained = None
+        copies, trained = None, None
+        if self._algorithm.apart and not request.alone:
+            task = self._task(rows, request, goal, receipt.gradients)
+            copies = self._learner.train_per_objective(self._models, rows, task)
         else:
-            trained = self._train(rows, order, goal)
-        message = self._message(order.clients, declined, copies)
-        return message, self._report(rows, received, trained, declined)
+            trained = self._train(rows, request, goal, receipt.gradients)
+        self._note(receipt, trained)
+        return self._update(request, receipt.declined, copies)
 
-    def roll_back(self, clients: tuple[int, ...]) -> None:
-        """These clients' training went wrong: back to the models that they started from."""
-        rows = self._rows(clients)
-        start = self._start.select(rows)
-        self._models.put(rows, start)
-        self._learner.restart(rows, start)
-        self._own_value[rows] = -np.inf
-
-    def keep(self, clients: tuple[int, ...]) -> None:
-        """The models that these clients told the worth of are what they keep: the choice of all."""
-        rows = self._rows(clients)
-        trained = self._algorithm.select_after_training
-        self._kept.put(rows, (self._models if trained else self._start).select(rows))
-        self._kept_value[rows] = (self._own_value if trained else self._start_value)[rows]
-
-    def collect(self, clients: tuple[int, ...]) -> ClientUpdate:
-        """The models that these clients would hand over, for an ensemble of all of them."""
-        rows = self._rows(clients)
-        held = self.models(self.configuration.keep == "best").select(rows)
+    def collect(self, request: RoundRequest) -> ClientUpdate:
+        """Return the models that clients would hand over, for an ensemble of all of them."""
+        self._apply_verdicts(request)
+        rows = self._rows(request.clients)
+        models = self.models(self.configuration.keep == "best").select(rows)
         statistics = {"size": self._learner.sizes[rows]}
-        return ClientUpdate(clients, held.group(*self._algorithm.sends), statistics)
+        return ClientUpdate(request.clients, models.group(*self._algorithm.sends), statistics)
 
-    def finish(self, order: RoundRequest, extra_rounds: int) -> tuple[ClientUpdate, RoundMetrics]:
-        """The last delivery, and fine-tuning after it."""
-        rows = self._rows(order.clients)
-        if self._algorithm.gathers and order.models is not None:
-            self._kept.put(rows, order.models)  # into what they chose to hand over
-        received, declined = self._receive(rows, order.models, guarded=True)
+    def finish(self, request: RoundRequest, extra_rounds: int) -> ClientUpdate:
+        """Receive models for the last time, and fine-tune for ``extra_rounds`` rounds."""
+        self._apply_verdicts(request)
+        rows = self._rows(request.clients)
+        if self._algorithm.gathers and request.models is not None:
+            self._selection.kept.put(rows, request.models)  # the ensemble is what is handed over
+        receipt = self._receive(request, guarded=True)
         trained = None
         if extra_rounds:
             goal = (self._rounds[rows] + extra_rounds) * self._learner.round_steps[rows]
-            trained = self._train(rows, order, goal)
-        message = ClientUpdate(order.clients, None, self._choice(rows))
-        return message, self._report(rows, received, trained, declined)
+            trained = self._train(rows, request, goal)
+        self._note(receipt, trained)
+        return ClientUpdate(request.clients, None, self._selection.statistics(rows))
 
-    def evaluate_delivery(self, order: RoundRequest) -> FloatArray:
-        """How all clients would do on validation data with what they are sent; nothing changes."""
-        models = self._models
-        if order.models is not None:
-            models = Fleet({**models.tensors, **self._landed(order.models).tensors})
-        rows, episodes = self._rows(order.clients), self.configuration.validation_episodes
-        return self._learner.evaluate(models, rows, "validation", episodes)[0]
+    def end(self, request: RoundRequest) -> None:
+        """Apply the last verdicts of the server."""
+        self._apply_verdicts(request)
 
-    def _receive(
-        self, rows: IntArray, models: Fleet | None, guarded: bool
-    ) -> tuple[FloatArray | None, BoolArray]:
-        """Install received models; a guarded client declines one that serves it worse."""
-        declined = np.zeros(len(rows), dtype=bool)
-        value = None
+    def _apply_verdicts(self, request: RoundRequest) -> None:
+        """Keep or roll back the last round, as the server has decided; twice is once."""
+        pairs = list(zip(request.clients, request.verdicts, strict=False))
+        if kept := [client for client, verdict in pairs if verdict.kept]:
+            self._selection.keep_round(self._rows(kept), self._models, self._start)
+        if failed := [client for client, verdict in pairs if verdict.rolled_back]:
+            rows = self._rows(failed)
+            start = self._start.select(rows)
+            self._models.put(rows, start)
+            self._learner.restart(rows, start)
+            self._selection.rolled_back(rows)
+
+    def _receipt(self, request: RoundRequest) -> _Receipt:
+        """Return the delivery of this round: that of its survey, or a new one."""
+        surveyed, self._surveyed = self._surveyed, None
+        if surveyed is not None and surveyed.round == request.round:
+            return surveyed.only(request.clients)
+        self._apply_verdicts(request)
+        return self._receive(request, guarded=self._algorithm.personal)
+
+    def _receive(self, request: RoundRequest, guarded: bool) -> _Receipt:
+        """Install delivered models; a guarded client declines one that serves it worse."""
+        rows, models = self._rows(request.clients), request.models
+        declined, value = np.zeros(len(rows), dtype=bool), None
         if models is not None:
-            own = self._models.select(rows).clone()
-            self._models.put(rows, self._landed(models))
-            value = self._validate(rows, sent=True)
-            if self.configuration.guard and guarded:
-                preference = self._preferences[rows]
-                declined = _score(value, preference) < _score(self._own_value[rows], preference)
+            before = self._models.select(rows).clone()
+            self._models.put(rows, self._received_as(models))
+            value = self._validate(rows, delivered=True)
+            if guarded:
+                declined = self._selection.declines(rows, value)
             back = np.flatnonzero(declined)
-            self._models.put(rows[back], own.select(back))
-            taken = np.flatnonzero(~declined)
-            self._learner.receive(rows[taken], models.select(taken))
-            self._own_value[rows[taken]] = value[taken]
-            self._start_value[rows] = value
+            self._models.put(rows[back], before.select(back))
+            accepted = np.flatnonzero(~declined)
+            self._learner.receive(rows[accepted], models.select(accepted))
+            self._selection.received(rows, value, declined)
         self._start.put(rows, self._models.select(rows))
-        return value, declined
+        return _Receipt(request.round, request.clients, value, declined)
 
-    def _landed(self, models: Fleet) -> Fleet:
-        """Received tensors under the names that the algorithm puts them to."""
+    def _received_as(self, models: Fleet) -> Fleet:
+        """Return delivered tensors under the local names that the algorithm declares."""
         names = {name: name for name in models if name in self._models.tensors}
-        for start, place in self._algorithm.receive_as.items():
-            names |= {n: n.replace(start, place, 1) for n in names if n.startswith(start)}
-        return Fleet({place: models[name] for name, place in names.items()})
+        for prefix, local in self._algorithm.receive_as.items():
+            names |= {n: n.replace(prefix, local, 1) for n in names if n.startswith(prefix)}
+        return Fleet({local: models[name] for name, local in names.items()})
 
-    def _task(self, rows: IntArray, order: RoundRequest, allowance: IntArray) -> Task:
+    def _task(
+        self, rows: IntArray, request: RoundRequest, goal: IntArray, gradients: Fleet | None
+    ) -> Task:
         spent = self._validation_steps[rows] if self._validation_counts else 0
-        phases = self._phases_alone if order.alone else self._phases
-        return Task(order.round, phases, self._start, allowance - spent, order.broadcast)
+        phases = self._local_phases if request.alone else self._phases
+        return Task(request.round, phases, self._start, goal - spent, request.broadcast, gradients)
 
-    def _train(self, rows: IntArray, order: RoundRequest, allowance: IntArray) -> FloatArray:
-        self._learner.train(self._models, rows, self._task(rows, order, allowance))
-        value = self._validate(rows, sent=False)
-        self._own_value[rows] = value
+    def _train(
+        self, rows: IntArray, request: RoundRequest, goal: IntArray, gradients: Fleet | None = None
+    ) -> FloatArray:
+        self._learner.train(self._models, rows, self._task(rows, request, goal, gradients))
+        value = self._validate(rows, delivered=False)
+        self._selection.trained(rows, value)
         return value
 
-    def _validate(self, rows: IntArray, sent: bool) -> FloatArray:
-        """Judge the models that some clients hold now, and remember each client's best.
-
-        Where the server chooses the round to keep, clients only note what theirs are worth: those
-        that they were sent or, if the algorithm says so, those that they have trained.
-        """
+    def _validate(self, rows: IntArray, delivered: bool) -> FloatArray:
+        """Return validation vectors of the present models; the selection takes note of them."""
         value, steps = self._learner.evaluate(
             self._models, rows, "validation", self.configuration.validation_episodes
         )
         self._validation_steps[rows] += steps
-        if self._together:
-            if sent != self._algorithm.select_after_training:
-                sound = self._models.select(rows).finite()  # one that is not may still score
-                self._told_worth[rows] = np.where(sound, self._reach(rows, value), np.nan)
-            return value
-        worth = self._worth(rows, value)
-        better = (worth > self._kept_worth[rows]) & self._models.select(rows).finite()
-        places = np.flatnonzero(better)
-        self._kept.put(rows[places], self._models.select(rows[places]))
-        self._kept_value[rows[places]] = value[places]
-        self._kept_worth[rows[places]] = worth[places]
+        self._selection.validated(rows, self._models.select(rows), value, delivered)
         return value
 
-    def _worth(self, rows: IntArray, value: FloatArray) -> FloatArray:
-        """By what a client chooses the model to keep: its preference, or all that it can reach."""
-        if self._algorithm.evaluation_preferences(value.shape[1], "validation") is not None:
-            return self._reach(rows, value)
-        return _score(value, self._preferences[rows])
-
     def _reach(self, rows: IntArray, value: FloatArray) -> FloatArray:
-        """Hypervolume of what each client's model reaches: one vector, or all that it spans."""
-        sets = value[:, None]
-        asked = self._algorithm.evaluation_preferences(value.shape[1], "validation")
-        if asked is not None:
-            sets = self._learner.evaluate_preferences(self._models, rows, "validation", asked)
-        return reach(sets, self._reference_point)
+        """Return the hypervolume of each client's model: one vector, or one per preference."""
+        vectors = value[:, None]
+        if self._span is not None:
+            vectors = self._learner.evaluate_preferences(
+                self._models, rows, "validation", self._span
+            )
+        return reach(vectors, self._reference_point)
 
-    def _message(
-        self, clients: tuple[int, ...], declined: BoolArray, copies: Fleet | None
+    def _update(
+        self, request: RoundRequest, declined: BoolArray, copies: Fleet | None
     ) -> ClientUpdate:
-        rows = self._rows(clients)
-        held = self._models.select(rows)
-        models = held.group(*self._algorithm.sends) if copies is None else copies
+        """Return what leaves the clients; no model where nothing is mixed."""
+        rows = self._rows(request.clients)
+        statistics = self._selection.statistics(rows)
+        if request.alone or not self._algorithm.communicates:
+            return ClientUpdate(request.clients, None, statistics)
+        own = self._models.select(rows)
+        models = own.group(*self._algorithm.sends) if copies is None else copies
         companions = self._learner.companions()
         if companions is not None:
             models = Fleet({**models.tensors, **companions.select(rows).tensors})
-        statistics = {"size": self._learner.sizes[rows], **self._choice(rows)}
+        statistics["size"] = self._learner.sizes[rows]
         if self.configuration.guard:
             statistics["declined"] = declined.astype(np.float64)
-        if len(held.tensors) > len(models.tensors):
-            statistics["unsound"] = (~held.finite()).astype(np.float64)
+        if len(own.tensors) > len(models.tensors):
+            statistics["unsound"] = (~own.finite()).astype(np.float64)
         for name in self._algorithm.statistics:
-            statistics[name] = held[name].double().numpy()
-        return ClientUpdate(clients, models, statistics)
+            statistics[name] = own[name].double().numpy()
+        return ClientUpdate(request.clients, models, statistics)
 
-    def _choice(self, rows: IntArray) -> dict[str, FloatArray]:
-        """What the server needs to choose the round that is kept for all."""
-        return {"validation": self._told_worth[rows]} if self._together else {}
+    def _note(self, receipt: _Receipt, trained: FloatArray | None) -> None:
+        """Keep the validation of a round, which stays here until `metrics` asks for it."""
+        rows = self._rows(receipt.clients)
+        self._declined[rows] = receipt.declined
+        for name, value in (("received", receipt.value), ("trained", trained)):
+            self._validated[name][rows] = value is not None
+            self._validation[name][rows] = np.nan if value is None else value
 
-    def _report(
-        self,
-        rows: IntArray,
-        received: FloatArray | None,
-        trained: FloatArray | None,
-        declined: BoolArray,
-    ) -> RoundMetrics:
+    def _rows(self, clients: tuple[int, ...] | list[int]) -> IntArray:
+        return np.array([self._row[client] for client in clients], dtype=np.int64)
+
+    # -- only in a simulation --------------------------------------------------------------
+
+    def install(self, request: RoundRequest) -> None:
+        """Start from given models instead of the common initial one."""
+        if request.models is not None:
+            rows = self._rows(request.clients)
+            self._models.put(rows, request.models)
+            self._models.put(rows, self._received_as(request.models))
+            self._learner.restart(rows, request.models)
+            self._selection.kept.put(rows, request.models)
+            self._start.put(rows, request.models)
+
+    def metrics(self, clients: tuple[int, ...]) -> RoundMetrics:
+        """Return the metrics of clients after the last round that they took part in."""
+        rows = self._rows(clients)
+        received, trained = (
+            self._validation[name][rows] if self._validated[name][rows].any() else None
+            for name in ("received", "trained")
+        )
         return RoundMetrics(
             received=received,
             trained=trained,
-            kept=self._kept_value[rows].copy(),
-            declined=declined,
-            steps=self._learner.steps[rows].copy(),
-            validation_steps=self._validation_steps[rows].copy(),
-            skipped=self._learner.skipped[rows].copy(),
+            kept=self._selection.kept_value[rows],
+            declined=self._declined[rows],
+            steps=self._learner.steps[rows],
+            validation_steps=self._validation_steps[rows],
+            skipped=self._learner.skipped[rows],
             remarks=self._learner.remarks,
         )
 
-    def _rows(self, clients: tuple[int, ...]) -> IntArray:
-        return np.array([self.clients.index(client) for client in clients], dtype=np.int64)
-
-    # -- the end ---------------------------------------------------------------------------
+    def evaluate_delivery(self, request: RoundRequest) -> FloatArray:
+        """Return validation vectors with the delivered models; nothing is trained or kept."""
+        self._apply_verdicts(request)
+        models = self._models
+        if request.models is not None:
+            models = Fleet({**models.tensors, **self._received_as(request.models).tensors})
+        rows, episodes = self._rows(request.clients), self.configuration.validation_episodes
+        return self._learner.evaluate(models, rows, "validation", episodes)[0]
 
     def models(self, kept: bool) -> Fleet:
-        """The models that the clients hold: their best validated ones, or their last."""
-        return self._kept if kept else self._models
+        """Return the models that the clients hold: their best validated ones, or their last."""
+        return self._selection.kept if kept else self._models
 
     def evaluate_preferences(self, preferences: FloatArray) -> FloatArray:
-        """Judge final models on test samples at many preferences (clients x preferences)."""
+        """Return test vectors of the final models (clients x preferences x objectives)."""
         rows = np.arange(len(self.clients))
-        kept = self.configuration.keep == "best"
-        return self._learner.evaluate_preferences(self.models(kept), rows, "test", preferences)
+        models = self.models(self.configuration.keep == "best")
+        return self._learner.evaluate_preferences(models, rows, "test", preferences)
 
     def test(self, kept: bool, purpose: str = "test") -> FloatArray:
-        """Judge final models on test episodes or samples, which nothing has seen before."""
+        """Return vectors of the final models on test episodes or samples, unseen until now."""
         rows = np.arange(len(self.clients))
         episodes = self.configuration.test_episodes
         return self._learner.evaluate(self.models(kept), rows, purpose, episodes)[0]
@@ -293,37 +336,38 @@ class Clients:
     # -- persistence -----------------------------------------------------------------------
 
     def state(self) -> NamedArrays:
-        """Everything that the clients of this site remember between rounds, client first."""
-        state: NamedArrays = {
-            "kept_value": self._kept_value,
-            "kept_worth": self._kept_worth,
-            "own_value": self._own_value,
-            "rounds": self._rounds,
-            "validation_steps": self._validation_steps,
-        }
-        for part, fleet in (("models", self._models), ("kept", self._kept)):
-            state.update({f"{part}/{name}": t.numpy() for name, t in fleet.tensors.items()})
+        """Return everything that the clients remember between rounds, client first.
+
+        A survey that was not followed by its round is not part of it: it is repeated.
+        """
+        state: NamedArrays = {"rounds": self._rounds, "validation_steps": self._validation_steps}
+        state |= self._selection.state()
+        for name, fleet in (("models", self._models), ("start", self._start)):
+            state.update({f"{name}/{k}": t.numpy() for k, t in fleet.tensors.items()})
         state.update({f"learner/{name}": value for name, value in self._learner.state().items()})
         return state
 
     def load(self, state: NamedArrays) -> None:
-        """Take back what `state` gave."""
-        self._kept_value = state["kept_value"].copy()
-        self._kept_worth = state["kept_worth"].copy()
-        self._own_value = state["own_value"].copy()
+        """Restore what `state` returned."""
+        self._surveyed = None
         self._rounds = state["rounds"].copy()
         self._validation_steps = state["validation_steps"].copy()
-        for part, fleet in (("models", self._models), ("kept", self._kept)):
-            for name, tensor in fleet.tensors.items():
-                tensor.copy_(torch.from_numpy(state[f"{part}/{name}"]))
-        prefix = "learner/"
-        self._learner.load(
-            {k.removeprefix(prefix): v for k, v in state.items() if k.startswith(prefix)}
-        )
+        self._selection.load(state)
+        for name, fleet in (("models", self._models), ("start", self._start)):
+            for key, tensor in fleet.tensors.items():
+                tensor.copy_(torch.from_numpy(state[f"{name}/{key}"]))
+        self._learner.load(strip_prefix(state, "learner/"))
 
+    def snapshot(self, clients: tuple[int, ...]) -> NamedArrays:
+        """Return a copy of the state of some clients, one row per client."""
+        rows = self._rows(clients)
+        return {name: values[rows].copy() for name, values in self.state().items()}
 
-def _score(values: FloatArray, preferences: FloatArray) -> FloatArray:
-    """Scalarised values; minus infinity stays so even where a preference is zero."""
-    unknown: BoolArray = np.asarray(np.isneginf(values).any(axis=1))
-    products = np.where(unknown[:, None], 0.0, values) * preferences
-    return np.where(unknown, -np.inf, products.sum(axis=1))
+    def restore(self, clients: tuple[int, ...], snapshot: NamedArrays) -> None:
+        """Undo everything that some clients did since their `snapshot`."""
+        rows, surveyed = self._rows(clients), self._surveyed
+        state = {name: values.copy() for name, values in self.state().items()}
+        for name, values in snapshot.items():
+            state[name][rows] = values
+        self.load(state)
+        self._surveyed = surveyed

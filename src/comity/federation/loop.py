@@ -1,4 +1,4 @@
-"""The round loop: select → deliver → receive → (survey → brief) → train → send → mix → record."""
+"""The round loop: select, deliver, (survey, broadcast), train, send, check, mix, record."""
 
 from __future__ import annotations
 
@@ -8,133 +8,153 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from comity.core.storage import strip_prefix
 from comity.core.typing import FloatArray, NamedArrays
-from comity.federation.messages import Engine, RoundRequest, alike
+from comity.errors import UserError
+from comity.federation.engine import Engine, SimulatedEngine
+from comity.federation.messages import ClientUpdate, RoundRequest, alike
 from comity.federation.server import RoundRecord, Server, bytes_of
+
+Asked = tuple[Server, RoundRequest, RoundRecord]
+"""A server, its request of this round and the record of the round."""
 
 
 class RoundLoop:
-    """The round loop: federations of equal configuration, advanced together on one engine.
+    """Rounds of one or several federations of equal configuration on one engine.
 
-    Their clients train as one fleet; their servers know nothing of each other.
+    Clients of several federations train as one fleet; their servers are independent.
+
+    Args:
+        engine: Where the clients run.
+        servers: One server per federation; their clients have different ids.
     """
 
-    def __init__(self, engine: Engine, *federations: Server) -> None:
-        self.engine, self.federations = engine, federations
+    def __init__(self, engine: Engine, *servers: Server) -> None:
+        self.engine, self.servers = engine, servers
         self.spent = {"clients": 0.0, "server": 0.0}
-        """Seconds that rounds took, by who was at work."""
+        """Seconds that rounds took at the clients and on the server."""
 
     @contextmanager
-    def _timed(self, whose: str) -> Iterator[None]:
+    def _timed(self, side: str) -> Iterator[None]:
         began = time.perf_counter()
         yield
-        self.spent[whose] += time.perf_counter() - began
+        self.spent[side] += time.perf_counter() - began
 
     @property
     def done(self) -> int:
-        return self.federations[0].done
-
-    def install(self) -> int:
-        """Hand every client the initial model of its federation, where these differ; in bytes."""
-        for federation in self.federations:
-            self.engine.install(RoundRequest(0, federation.clients, federation.initial))
-        return sum(bytes_of(f.initial, len(f.clients)) for f in self.federations)
+        """Rounds that are finished."""
+        return self.servers[0].done
 
     def rounds(self) -> Iterator[list[RoundRecord]]:
-        """Run the rounds that are left; one record a federation each."""
-        while self.done < self.federations[0].configuration.rounds:
-            asked = [federation.order() for federation in self.federations]
-            failed: tuple[int, ...] = ()
-            for places in alike([order for order, _ in asked]):
-                order = RoundRequest.joined([asked[i][0] for i in places])
-                if self.federations[0].algorithm.surveys and not order.alone:
-                    order = self._briefed(order, places, asked)
+        """Run the rounds that are left; yield one record per federation after each."""
+        while self.done < self.servers[0].configuration.rounds:
+            asked: list[Asked] = [(server, *server.request()) for server in self.servers]
+            for together in _joinable(asked):
+                if self.servers[0].algorithm.surveys and not together[0][1].alone:
+                    together = self._survey(together)
                 with self._timed("clients"):
-                    message, report = self.engine.round(order)
-                at = 0
-                for i in places:
-                    record = asked[i][1]
-                    rows = slice(at, at + len(record.clients))
-                    record.report = report.part(rows)
+                    update = self.engine.round(_joined(together))
+                for server, request, record in together:
                     with self._timed("server"):
-                        failed += self.federations[i].take(message.part(rows), record)
-                    if record.chosen:
-                        self.engine.keep(record.clients)
-                    at = rows.stop
-            if failed:
-                self.engine.roll_back(tuple(sorted(failed)))
-            yield [record for _, record in asked]
+                        server.take(request, _part(update, server, request, "round"), record)
+            yield [record for _, _, record in asked]
 
-    def _briefed(
-        self,
-        order: RoundRequest,
-        places: Sequence[int],
-        asked: Sequence[tuple[RoundRequest, RoundRecord]],
-    ) -> RoundRequest:
-        """The first exchange of a round: what clients say, and what their servers answer."""
+    def _survey(self, asked: Sequence[Asked]) -> list[Asked]:
+        """Run the first exchange of a round; return the requests of the second."""
         with self._timed("clients"):
-            message = self.engine.survey(order)
-        at, briefs = 0, []
-        for i in places:
-            record = asked[i][1]
-            rows = slice(at, at + len(record.clients))
+            survey = self.engine.survey(_joined(asked))
+        replies: list[Asked] = []
+        for server, request, record in asked:
             with self._timed("server"):
-                briefs.append(self.federations[i].reply(message.part(rows), record))
-            at = rows.stop
-        broadcast = {k: np.concatenate([broadcast[k] for broadcast in briefs]) for k in briefs[0]}
-        return replace(order, broadcast=broadcast)
-
-    def judged(self) -> FloatArray:
-        """How all clients would do on validation data if this were the end; nothing changes."""
-        return self.engine.evaluate_delivery(
-            RoundRequest.joined([f.last_order()[0] for f in self.federations])
-        )
+                part = _part(survey, server, request, "survey")
+                replies.append((server, server.reply(request, part, record), record))
+        return replies
 
     def finish(self) -> list[RoundRecord]:
-        """The last delivery to all, and fine-tuning after it."""
-        extra = int(self.federations[0].configuration.fine_tune.partition(":")[2] or 0)
-        asked = [self._gathered(f, *f.last_order()) for f in self.federations]
-        for places in alike([order for order, _ in asked]):
-            message, report = self.engine.finish(
-                RoundRequest.joined([asked[i][0] for i in places]), extra
-            )
-            at = 0
-            for i in places:
-                record = asked[i][1]
-                rows = slice(at, at + len(record.clients))
-                record.report = report.part(rows)
-                self.federations[i].choose(message.part(rows), record)
-                if record.chosen:
-                    self.engine.keep(record.clients)
-                at = rows.stop
-        return [record for _, record in asked]
+        """Deliver to all clients for the last time, fine-tune, and end the federations."""
+        extra = int(self.servers[0].configuration.fine_tune.partition(":")[2] or 0)
+        asked: list[Asked] = [(server, *server.last_request()) for server in self.servers]
+        if self.servers[0].algorithm.gathers:
+            asked = [self._ensemble(*one) for one in asked]
+        for together in _joinable(asked):
+            update = self.engine.finish(_joined(together), extra)
+            for server, request, record in together:
+                server.take_last(request, _part(update, server, request, "finish"), record)
+        self.engine.end(RoundRequest.joined([server.end() for server in self.servers]))
+        return [record for _, _, record in asked]
 
-    def _gathered(
-        self, federation: Server, order: RoundRequest, record: RoundRecord
-    ) -> tuple[RoundRequest, RoundRecord]:
-        """The last order; where clients end with an ensemble, it delivers everybody's model."""
-        if not federation.algorithm.gathers:
-            return order, record
-        message = self.engine.collect(federation.clients)
-        return replace(order, models=federation.gather(message, record)), record
+    def _ensemble(self, server: Server, request: RoundRequest, record: RoundRecord) -> Asked:
+        """Collect the models of all clients; the last request delivers what is made of them."""
+        update = self.engine.collect(replace(request, models=None))
+        return server, replace(request, models=server.ensemble(update, record)), record
 
     def state(self) -> tuple[NamedArrays, dict[str, Any]]:
-        """Everything that is needed to go on as if never interrupted."""
-        tensors = {f"site/{name}": value for name, value in self.engine.state().items()}
-        plain = []
-        for number, federation in enumerate(self.federations):
-            own, values = federation.state()
-            tensors.update({f"{number}/{name}": value for name, value in own.items()})
-            plain.append(values)
-        return tensors, {"federations": plain}
+        """Return everything that the servers need to go on as if never interrupted."""
+        tensors: NamedArrays = {}
+        values = []
+        for number, server in enumerate(self.servers):
+            arrays, plain = server.state()
+            tensors.update({f"{number}/{name}": array for name, array in arrays.items()})
+            values.append(plain)
+        return tensors, {"federations": values}
 
     def load(self, tensors: NamedArrays, values: Mapping[str, Any]) -> None:
-        """Take back what `state` gave."""
-        self.engine.load(strip_prefix(tensors, "site/"))
-        for number, (federation, own) in enumerate(
-            zip(self.federations, values["federations"], strict=True)
+        """Restore what `state` returned."""
+        for number, (server, plain) in enumerate(
+            zip(self.servers, values["federations"], strict=True)
         ):
-            federation.load(strip_prefix(tensors, f"{number}/"), own)
+            server.load(strip_prefix(tensors, f"{number}/"), plain)
+
+
+class SimulatedLoop(RoundLoop):
+    """A round loop on an engine that holds all clients, so it can evaluate and save them."""
+
+    engine: SimulatedEngine
+
+    def __init__(self, engine: SimulatedEngine, *servers: Server) -> None:
+        super().__init__(engine, *servers)
+
+    def install(self) -> int:
+        """Give every client the initial model of its federation; return the bytes sent."""
+        for server in self.servers:
+            self.engine.install(RoundRequest(0, server.clients, server.initial))
+        return sum(bytes_of(server.initial, len(server.clients)) for server in self.servers)
+
+    def evaluate(self) -> FloatArray:
+        """Return validation vectors of all clients as if this were the end; train nothing."""
+        requests = [server.last_request()[0] for server in self.servers]
+        return self.engine.evaluate_delivery(RoundRequest.joined(requests))
+
+    def state(self) -> tuple[NamedArrays, dict[str, Any]]:
+        """Return everything that servers and clients need to go on as if never interrupted."""
+        tensors, values = super().state()
+        clients = {f"clients/{name}": value for name, value in self.engine.state().items()}
+        return {**tensors, **clients}, values
+
+    def load(self, tensors: NamedArrays, values: Mapping[str, Any]) -> None:
+        """Restore what `state` returned."""
+        self.engine.load(strip_prefix(tensors, "clients/"))
+        super().load(tensors, values)
+
+
+def _joinable(asked: Sequence[Asked]) -> list[list[Asked]]:
+    """Return the requests that clients can serve together: with models, and without."""
+    return [[asked[i] for i in places] for places in alike([request for _, request, _ in asked])]
+
+
+def _joined(asked: Sequence[Asked]) -> RoundRequest:
+    return RoundRequest.joined([request for _, request, _ in asked])
+
+
+def _part(
+    update: ClientUpdate, server: Server, request: RoundRequest, exchange: str
+) -> ClientUpdate:
+    """Return the answers of one server's clients to its request."""
+    answered = set(update.clients)
+    clients = [client for client in request.clients if client in answered]
+    if not clients:
+        raise UserError(
+            f"round {request.round}, {exchange}: none of the {len(request.clients)} clients that "
+            "were asked has answered. At least one must; see absences."
+        )
+    return update.only(clients)

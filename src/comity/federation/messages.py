@@ -1,10 +1,14 @@
-"""What server and clients say to each other: orders, messages, and an engine that carries them."""
+"""Messages between a server and its clients.
+
+A `RoundRequest` goes from the server to clients, a `ClientUpdate` comes back. `RoundMetrics` stay
+with the clients; only a simulation collects them, for the history of the run.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Protocol
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
 
 import numpy as np
 
@@ -13,116 +17,159 @@ from comity.core.typing import BoolArray, FloatArray, IntArray, NamedArrays
 
 
 @dataclass(frozen=True)
+class Verdict:
+    """Decision of the server about the last update of a client that it took."""
+
+    round: int = 0
+    """Round of that update; 0 before the first."""
+    kept: bool = False
+    """The models of that round are those that all clients keep (``keep_scope = federation``)."""
+    rolled_back: bool = False
+    """The update was left out; the client returns to the model it started the round from."""
+
+
+@dataclass(frozen=True)
 class RoundRequest:
-    """What the server asks of a site: a round number, who takes part, and models for them."""
+    """Request of the server to some clients: one round of work, or its survey."""
 
     round: int
+    """Number of the round, from 1; 0 installs initial models."""
     clients: tuple[int, ...]
+    """Clients that are asked."""
     models: Fleet | None
-    """One row a client of ``clients``; None before anything was mixed."""
+    """Delivered tensors, one row per client of ``clients``; None before anything was mixed."""
     broadcast: NamedArrays = field(default_factory=dict)
-    """The server's answer to a survey, one row a client of ``clients``."""
+    """Reply of the server to a survey, one row per client of ``clients``."""
     alone: bool = False
-    """Nothing is mixed afterwards: clients train for themselves, on their own objective."""
+    """Nothing is mixed afterwards: clients train on their own objective and send no models."""
+    verdicts: tuple[Verdict, ...] = ()
+    """One verdict per client of ``clients`` on its last update; empty: none."""
+
+    def only(self, clients: Sequence[int]) -> RoundRequest:
+        """Return the request to some of its clients, in the order given."""
+        same = tuple(clients) == self.clients
+        return self if same else self.at(_index(self.clients, clients).tolist())
+
+    def at(self, index: Sequence[int]) -> RoundRequest:
+        """Return the request to the clients at some places of ``clients``."""
+        return replace(
+            self,
+            clients=tuple(self.clients[i] for i in index),
+            models=None if self.models is None else self.models.select(index),
+            broadcast={name: values[list(index)] for name, values in self.broadcast.items()},
+            verdicts=tuple(self.verdicts[i] for i in index) if self.verdicts else (),
+        )
 
     @staticmethod
-    def joined(orders: Sequence[RoundRequest]) -> RoundRequest:
-        """Orders to different clients, as one."""
-        if len(orders) == 1:  # joining copies
-            return orders[0]
-        models = [order.models for order in orders if order.models is not None]
-        clients = tuple(client for order in orders for client in order.clients)
-        joined = Fleet.cat(models) if models else None
-        return RoundRequest(orders[0].round, clients, joined, alone=orders[0].alone)
+    def joined(requests: Sequence[RoundRequest]) -> RoundRequest:
+        """Return requests to different clients as one."""
+        if len(requests) == 1:  # joining copies
+            return requests[0]
+        models = [request.models for request in requests if request.models is not None]
+        return RoundRequest(
+            requests[0].round,
+            tuple(client for request in requests for client in request.clients),
+            Fleet.cat(models) if models else None,
+            {
+                name: np.concatenate([request.broadcast[name] for request in requests])
+                for name in requests[0].broadcast
+            },
+            requests[0].alone,
+            tuple(verdict for request in requests for verdict in request.verdicts),
+        )
 
 
 @dataclass(frozen=True)
 class ClientUpdate:
-    """What leaves the clients of a site in a round, or in the survey before it.
+    """Everything that leaves some clients in a round, or in the survey before it.
 
-    ``models`` has one row a client, or one an objective of each client; in a survey its rows are
-    gradients, and there may be none.
+    Those who answered may be fewer than those who were asked.
     """
 
     clients: tuple[int, ...]
+    """Clients that answered."""
     models: Fleet | None
+    """One row per client, or one per client and objective; gradients in a survey. None where
+    nothing is mixed."""
     statistics: dict[str, FloatArray]
-    """``size``: how much data a client has; ``declined``: 1 where it kept its own model;
-    ``unsound``: 1 where something that it keeps is no longer finite; ``validation``: the
-    hypervolume that its model reaches, where one round is kept for all; and what the
-    algorithm declares (`Algorithm.statistics`, in a survey `Algorithm.surveys`)."""
+    """One row per client. ``size``: amount of data; ``declined``: 1 where the client kept its own
+    model; ``unsound``: 1 where a personal tensor is no longer finite; ``validation``: hypervolume
+    on validation data, where one round is kept for all; and the declared statistics
+    (`Algorithm.statistics`, in a survey `Algorithm.surveys`)."""
 
-    def part(self, rows: slice) -> ClientUpdate:
-        """What some of the clients sent."""
+    def only(self, clients: Sequence[int]) -> ClientUpdate:
+        """Return the part of some clients, in the order given."""
+        if tuple(clients) == self.clients:
+            return self
+        index = _index(self.clients, clients)
         models = None
         if self.models is not None:
-            each = len(self.models) // len(self.clients)
-            inside = slice(rows.start * each, rows.stop * each)
-            models = Fleet({name: tensor[inside] for name, tensor in self.models.tensors.items()})
-        statistics = {name: values[rows] for name, values in self.statistics.items()}
-        return ClientUpdate(self.clients[rows], models, statistics)
+            models = self.models.select(expanded(index, len(self.models) // len(self.clients)))
+        statistics = {name: values[index] for name, values in self.statistics.items()}
+        return ClientUpdate(tuple(clients), models, statistics)
 
     @staticmethod
-    def joined(messages: Sequence[ClientUpdate]) -> ClientUpdate:
-        """What several sites sent, as one."""
-        first = messages[0]
-        models = [message.models for message in messages if message.models is not None]
+    def joined(updates: Sequence[ClientUpdate]) -> ClientUpdate:
+        """Return the updates of different clients as one; without any, an empty update."""
+        models = [update.models for update in updates if update.models is not None]
         return ClientUpdate(
-            tuple(client for message in messages for client in message.clients),
+            tuple(client for update in updates for client in update.clients),
             Fleet.cat(models) if models else None,
             {
-                name: np.concatenate([message.statistics[name] for message in messages])
-                for name in first.statistics
+                name: np.concatenate([update.statistics[name] for update in updates])
+                for name in (updates[0].statistics if updates else ())
             },
         )
 
 
 @dataclass(frozen=True)
 class RoundMetrics:
-    """What happened at a site, for the run's history: one row a client of the order."""
+    """Metrics of some clients after a round, for the history; one row per client."""
 
     received: FloatArray | None
+    """Validation vectors of the received models."""
     trained: FloatArray | None
+    """Validation vectors after local training."""
     kept: FloatArray
+    """Validation vectors of the models kept so far."""
     declined: BoolArray
+    """Clients that kept their own model instead of the received one."""
     steps: IntArray
+    """Training steps so far."""
     validation_steps: IntArray
+    """Environment steps spent on validation so far."""
     skipped: IntArray
-    """Loss terms that a client had to leave out so far, being undefined on a batch."""
+    """Loss terms left out so far, being undefined on a batch."""
     remarks: tuple[str, ...] = ()
+    """Notes of the learner about how it works here."""
 
-    def part(self, rows: slice) -> RoundMetrics:
-        """What happened to some of the clients."""
-        return RoundMetrics(
-            received=None if self.received is None else self.received[rows],
-            trained=None if self.trained is None else self.trained[rows],
-            kept=self.kept[rows],
-            declined=self.declined[rows],
-            steps=self.steps[rows],
-            validation_steps=self.validation_steps[rows],
-            skipped=self.skipped[rows],
-            remarks=self.remarks,
-        )
+    @staticmethod
+    def joined(parts: Sequence[RoundMetrics]) -> RoundMetrics:
+        """Return the metrics of different clients as one."""
 
+        def values(name: str) -> Any:
+            arrays = [getattr(part, name) for part in parts]
+            return None if arrays[0] is None else np.concatenate(arrays)
 
-class Engine(Protocol):
-    """Where the clients live: sites, and whatever is between them and the server."""
-
-    def survey(self, order: RoundRequest) -> ClientUpdate: ...
-    def round(self, order: RoundRequest) -> tuple[ClientUpdate, RoundMetrics]: ...
-    def roll_back(self, clients: tuple[int, ...]) -> None: ...
-    def keep(self, clients: tuple[int, ...]) -> None: ...
-    def finish(
-        self, order: RoundRequest, extra_rounds: int
-    ) -> tuple[ClientUpdate, RoundMetrics]: ...
-    def evaluate_delivery(self, order: RoundRequest) -> FloatArray: ...
-    def collect(self, clients: tuple[int, ...]) -> ClientUpdate: ...
-    def install(self, order: RoundRequest) -> None: ...
-    def state(self) -> NamedArrays: ...
-    def load(self, state: NamedArrays) -> None: ...
+        names = [entry.name for entry in fields(RoundMetrics) if entry.name != "remarks"]
+        remarks = dict.fromkeys(remark for part in parts for remark in part.remarks)
+        return RoundMetrics(**{name: values(name) for name in names}, remarks=tuple(remarks))
 
 
-def alike(orders: Sequence[RoundRequest]) -> list[list[int]]:
-    """Orders that can be one: those that deliver models, and those that deliver none."""
-    kinds = [[i for i, o in enumerate(orders) if (o.models is None) == none] for none in (0, 1)]
+def expanded(index: IntArray, each: int) -> IntArray:
+    """Return the rows of some clients in a fleet that has ``each`` rows per client."""
+    return np.asarray((index[:, None] * each + np.arange(each)).ravel())
+
+
+def alike(requests: Sequence[RoundRequest]) -> list[list[int]]:
+    """Return the requests that can be joined: with models, and without, as lists of places."""
+    kinds = [
+        [place for place, request in enumerate(requests) if (request.models is None) == none]
+        for none in (False, True)
+    ]
     return [places for places in kinds if places]
+
+
+def _index(clients: tuple[int, ...], chosen: Sequence[int]) -> IntArray:
+    places = {client: place for place, client in enumerate(clients)}
+    return np.array([places[client] for client in chosen], dtype=np.int64)

@@ -1,14 +1,14 @@
-"""The server half of a federation: selects, delivers, checks and mixes.
+"""The server half of a round: select, deliver, check, mix.
 
-It knows no algorithm and no learner. What the server holds between rounds are *server models*
-(rows) and a route that says which client gets which row; `deliver` reads them at the start of the
-next round that a client takes part in.
+The server holds no private data and contains no rule of any algorithm. Between rounds it keeps
+*server models* (rows) and a route that maps each client to its row; they are delivered at the start
+of the next round that a client takes part in.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -20,36 +20,43 @@ from comity.core.fleet import Fleet
 from comity.core.mixing import TARGET, Mixing, Pick, mixed, who_from_whom
 from comity.core.rng import stream
 from comity.core.storage import strip_prefix
-from comity.core.typing import FloatArray, IntArray, NamedArrays
+from comity.core.typing import BoolArray, FloatArray, NamedArrays
 from comity.federation.clients import initial_fleet
-from comity.federation.messages import ClientUpdate, RoundMetrics, RoundRequest
+from comity.federation.messages import ClientUpdate, RoundRequest, Verdict, expanded
 
 
 @dataclass
 class RoundRecord:
-    """One round as the history tells it."""
+    """One round as the server saw it, for the history."""
 
     round: int
     clients: tuple[int, ...]
-    report: RoundMetrics | None
+    """Clients that answered."""
     clusters: list[list[int]] | None = None
+    """Partition of the clients, for algorithms that keep one."""
     chosen: bool = False
-    """Its models are what all clients keep so far."""
+    """The models of this round are those that all clients keep so far."""
     conflict: dict[str, float] | None = None
-    """How much updates were against each other, where something is done about it."""
+    """Measures of the wrapper: how much updates were against each other."""
     diagnostics: dict[str, Any] = field(default_factory=dict)
-    """What else the algorithm tells of the server's work."""
+    """Other diagnostics of the algorithm, as plain values."""
     mixing: FloatArray | None = None
+    """Weight of each client's update (columns) in each client's server model (rows)."""
     bytes_up: int = 0
     bytes_down: int = 0
     events: list[str] = field(default_factory=list)
+    """Incidents, one sentence each."""
+    absent: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    """Clients that were asked and did not answer, by exchange: survey, round or finish."""
 
 
 class Server:
-    """The server half of one federation: selects, delivers, checks and mixes.
+    """The server half of one federation.
 
-    ``clients`` are its members' names on the engine, 0 to n-1 unless several federations share
-    one; ``initial`` is the model that all of them start from, or one row for each.
+    Args:
+        configuration: The run's configuration.
+        clients: Ids of the clients on the engine; 0 to n-1 unless several federations share one.
+        initial: The model that all clients start from, or one row per client.
     """
 
     def __init__(
@@ -62,22 +69,24 @@ class Server:
         self.algorithm = configuration.get_algorithm()
         self._wrapper = configuration.get_wrapper()
         self.clients = tuple(range(configuration.clients) if clients is None else clients)
+        self._place = {client: place for place, client in enumerate(self.clients)}
         self.done = 0
+        """Rounds that are finished."""
         models = initial_fleet(configuration, 1) if initial is None else initial
         self._template = models.group(*self.algorithm.sends)
         self._best = -np.inf
         self._rows: Fleet | None = None
         self._route: dict[int, int] = {}
         self._uploads: Fleet | None = None
-        self._delivered: Fleet | None = None
+        self._verdicts: dict[int, Verdict] = {}
 
     @property
     def initial(self) -> Fleet:
-        """The models that the clients start from, one row each."""
+        """The models that the clients start from, one row per client."""
         return self._initial(tuple(self._template), self.clients)
 
     def server_models(self) -> dict[int, Fleet]:
-        """The models that the server holds, each once, by the first client that is to get it."""
+        """Return the models that the server holds, each once, by the first client of its route."""
         first: dict[int, int] = {}
         for client, row in sorted(self._route.items()):
             first.setdefault(row, client)
@@ -86,237 +95,290 @@ class Server:
         models = self._rows.group(*self._template)
         return {client: models.select([row]) for row, client in first.items()}
 
-    def order(self) -> tuple[RoundRequest, RoundRecord]:
-        """What the next round asks of which clients."""
-        number = self.done + 1
-        participants = self._select(number, clients=not self._mixes(number))
-        record = RoundRecord(number, participants, None)
-        self._delivered = self._deliver(participants, record)
-        return RoundRequest(
-            number, participants, self._delivered, alone=not self._mixes(number)
-        ), record
+    # -- requests --------------------------------------------------------------------------
 
-    def last_order(self) -> tuple[RoundRequest, RoundRecord]:
-        """The last delivery to all (left out when the last mixing was replaced by training)."""
+    def request(self) -> tuple[RoundRequest, RoundRecord]:
+        """Return the request of the next round, and its record."""
+        number = self.done + 1
+        clients = participants(self.configuration, self.clients, number)
+        record = RoundRecord(number, clients)
+        models = self._deliver(clients, record)
+        alone = not mixes(self.configuration, number)
+        return self._request(number, clients, models, alone), record
+
+    def last_request(self) -> tuple[RoundRequest, RoundRecord]:
+        """Return the last delivery to all clients.
+
+        It delivers no models where the last mixing was replaced by training.
+        """
         number = self.configuration.rounds + 1
-        record = RoundRecord(number, self.clients, None, self.algorithm.clusters())
+        record = RoundRecord(number, self.clients, self.algorithm.clusters())
         delivers = self.configuration.fine_tune != "replace-last" and self.algorithm.communicates
         models = self._deliver(self.clients, record) if delivers else None
-        return RoundRequest(number, self.clients, models, alone=True), record
+        return self._request(number, self.clients, models, alone=True), record
 
-    def reply(self, message: ClientUpdate, record: RoundRecord) -> NamedArrays:
-        """The brief of the clients of a round, one row each, after what they said in the survey."""
-        participants, gradients = record.clients, message.models
-        record.bytes_up += _total(message)
-        good = np.ones(len(participants), dtype=bool)
-        if gradients is not None:
-            good &= gradients.finite().reshape(len(participants), -1).all(axis=1)
-        for values in message.statistics.values():
-            good &= np.isfinite(values).reshape(len(participants), -1).all(axis=1)
-        for client in np.array(participants)[~good].tolist():
+    def end(self) -> RoundRequest:
+        """Return the request that ends the federation: the last verdicts."""
+        return self._request(self.configuration.rounds + 2, self.clients, None, alone=True)
+
+    def _request(
+        self, number: int, clients: tuple[int, ...], models: Fleet | None, alone: bool
+    ) -> RoundRequest:
+        verdicts = tuple(self._verdicts.get(client, Verdict()) for client in clients)
+        return RoundRequest(number, clients, models, alone=alone, verdicts=verdicts)
+
+    def _deliver(self, clients: Sequence[int], record: RoundRecord) -> Fleet | None:
+        """Return the server models of some clients; None as long as nothing was mixed."""
+        if self._rows is None or not self.algorithm.communicates:
+            return None
+        record.bytes_down += bytes_of(self._rows, len(clients))
+        return self._rows.select([self._route[client] for client in clients])
+
+    # -- updates ---------------------------------------------------------------------------
+
+    def reply(
+        self, request: RoundRequest, survey: ClientUpdate, record: RoundRecord
+    ) -> RoundRequest:
+        """Return the request to those who answered the survey, with the server's broadcast."""
+        request = self._answered(request, survey, record, "survey")
+        record.bytes_up += _bytes(survey)
+        sound = _finite_rows(survey)
+        for client in np.array(survey.clients, dtype=np.int64)[~sound].tolist():
             record.events.append(
                 f"client {client}, round {record.round}: its losses or gradients are not finite; "
                 "left out of the survey"
             )
-        rows = np.flatnonzero(good)
-        survey = Survey(
-            tuple(participants[row] for row in rows),
-            {name: values[rows] for name, values in message.statistics.items()},
-            None if gradients is None else gradients.select(_each(rows, gradients, participants)),
+        usable = survey.only([c for c, good in zip(survey.clients, sound, strict=True) if good])
+        broadcast = self.algorithm.broadcast(
+            Survey(usable.clients, usable.statistics, usable.models)
         )
-        broadcast = self.algorithm.broadcast(survey)
-        record.bytes_down += (
-            8 * len(participants) * sum(values.size for values in broadcast.values())
-        )
-        return {
-            name: np.repeat(values[None], len(participants), 0)
-            for name, values in broadcast.items()
+        count = len(request.clients)
+        record.bytes_down += 8 * count * sum(values.size for values in broadcast.values())
+        rows = {name: np.repeat(values[None], count, 0) for name, values in broadcast.items()}
+        return replace(request, broadcast=rows)
+
+    def take(self, request: RoundRequest, update: ClientUpdate, record: RoundRecord) -> None:
+        """Check and mix the updates of a round; verdicts on them go with the next requests."""
+        request = self._answered(request, update, record, "round")
+        self.done = record.round
+        self._choose(update, record)
+        failed: set[int] = set()
+        if update.models is not None and update.clients:
+            record.bytes_up += _bytes(update)
+            failed = self._mix(request, update, record)
+        self._verdicts |= {
+            client: Verdict(record.round, record.chosen, client in failed)
+            for client in update.clients
         }
 
-    def take(self, message: ClientUpdate, record: RoundRecord) -> tuple[int, ...]:
-        """Check and mix what the clients of a round sent; those named must be rolled back."""
-        number, participants = record.round, record.clients
-        self.done = number
-        self.choose(message, record)
-        if not (self._mixes(number) and self.algorithm.communicates):
-            return ()
-        assert message.models is not None
-        record.bytes_up += _total(message)
-        start = self._start(participants, self._delivered, message)
-        self._remember_uploads(message)
-        good = message.models.finite().reshape(len(participants), -1).all(axis=1)
-        good &= message.statistics.get("unsound", np.zeros(len(participants))) == 0
-        failed = tuple(np.array(participants)[~good].tolist())
-        for client in failed:
+    def take_last(self, request: RoundRequest, update: ClientUpdate, record: RoundRecord) -> None:
+        """Choose the round to keep after the last delivery."""
+        self._answered(request, update, record, "finish")
+        self._choose(update, record)
+        self._verdicts |= {
+            client: Verdict(record.round, record.chosen) for client in update.clients
+        }
+
+    def _answered(
+        self, request: RoundRequest, update: ClientUpdate, record: RoundRecord, exchange: str
+    ) -> RoundRequest:
+        """Return the request to those who answered; note the others as absent."""
+        answered = set(update.clients)
+        absent = tuple(client for client in request.clients if client not in answered)
+        if absent:
+            record.absent[exchange] = absent
+        record.clients = update.clients
+        return request.only(update.clients)
+
+    def _choose(self, update: ClientUpdate, record: RoundRecord) -> None:
+        """Decide whether this round serves all clients together better than the one they keep.
+
+        Only rounds that all clients answered are comparable.
+        """
+        worth = update.statistics.get("validation")
+        if worth is None or len(update.clients) < len(self.clients):
+            return
+        if worth.mean() > self._best:  # nan: nothing was delivered yet
+            self._best, record.chosen = float(worth.mean()), True
+
+    def _mix(self, request: RoundRequest, update: ClientUpdate, record: RoundRecord) -> set[int]:
+        """Mix the sound models of an update; return the clients that were left out."""
+        assert update.models is not None
+        clients, number = update.clients, record.round
+        start = self._start(request, update)
+        self._remember_uploads(update)
+        sound = update.models.finite().reshape(len(clients), -1).all(axis=1)
+        sound &= update.statistics.get("unsound", np.zeros(len(clients))) == 0
+        failed = set(np.array(clients)[~sound].tolist())
+        for client in sorted(failed):
             record.events.append(
                 f"client {client}, round {number}: its model is no longer finite; "
                 "rolled back to its start and left out"
             )
-        rows = np.flatnonzero(good)
+        rows = np.flatnonzero(sound)
         if not len(rows):
             record.events.append(f"round {number}: nobody sent a usable model; nothing was mixed")
             return failed
-        senders = tuple(participants[row] for row in rows)
-        sent = message.models.select(_each(rows, message.models, participants))
+        senders = tuple(clients[row] for row in rows)
+        sent = update.models.select(expanded(rows, len(update.models) // len(clients)))
         start = start.select(np.repeat(rows, len(sent) // len(rows)))
-        seen = Round(
+        round = Round(
             number=number,
             participants=senders,
             clients=self.clients,
             sent=sent.group(*self._template),
             start=start.group(*self._template),
-            sizes=message.statistics["size"][rows],
-            statistics={name: message.statistics[name][rows] for name in self.algorithm.statistics},
-            asked=len(participants),
+            sizes=update.statistics["size"][rows],
+            statistics={name: update.statistics[name][rows] for name in self.algorithm.statistics},
+            asked=len(clients) + sum(len(absent) for absent in record.absent.values()),
             seed=self.configuration.seed,
         )
-        mixings = self.algorithm.mix(seen)
+        mixings = self.algorithm.mix(round)
         if self._wrapper is not None:
-            mixings, conflict = self._wrapper.guided(mixings, seen, self.algorithm.guided)
+            mixings, conflict = self._wrapper.guided(mixings, round, self.algorithm.guided)
             record.conflict = asdict(conflict)
-        self._take(sent, start, mixings)
+        self._store(sent, start, mixings)
         record.clusters = self.algorithm.clusters()
         record.diagnostics = self.algorithm.diagnostics()
         sizes = {name: tensor[0].numel() for name, tensor in self._template.tensors.items()}
         record.mixing = who_from_whom(mixings, sizes, self.clients, senders)
         return failed
 
-    def choose(self, message: ClientUpdate, record: RoundRecord) -> None:
-        """Whether this round serves all clients together better than the one that they keep."""
-        worth = message.statistics.get("validation")
-        if worth is not None and worth.mean() > self._best:  # nan: nothing was sent yet
-            self._best, record.chosen = float(worth.mean()), True
-
-    def gather(self, message: ClientUpdate, record: RoundRecord) -> Fleet:
-        """What every client gets of the models that all of them would hand over."""
-        assert message.models is not None
-        record.bytes_up += _total(message)
-        sound = message.models.finite()
-        models = message.models.clone()
+    def ensemble(self, update: ClientUpdate, record: RoundRecord) -> Fleet:
+        """Return what every client gets of the models that all of them hand over."""
+        assert update.models is not None
+        record.bytes_up += _bytes(update)
+        sound = update.models.finite()
+        models = update.models.clone()
         broken = np.flatnonzero(~sound)  # a weight of zero would not remove what is not finite
         models.put(
             broken, Fleet({k: torch.zeros_like(t[broken]) for k, t in models.tensors.items()})
         )
-        sizes = np.where(sound, message.statistics["size"], 0.0)
-        gathered = self.algorithm.gather(models, sizes)
-        clients = len(self.clients)
-        delivered = Fleet({k: t.expand(clients, *t.shape) for k, t in gathered.items()})
-        record.bytes_down += bytes_of(delivered, clients)
+        sizes = np.where(sound, update.statistics["size"], 0.0)
+        tensors = self.algorithm.gather(models, sizes)
+        count = len(self.clients)
+        delivered = Fleet({k: t.expand(count, *t.shape) for k, t in tensors.items()})
+        record.bytes_down += bytes_of(delivered, count)
         return delivered
 
-    def _mixes(self, number: int) -> bool:
-        replaced = self.configuration.fine_tune == "replace-last"
-        return not (replaced and number == self.configuration.rounds)
-
-    def _select(self, number: int, clients: bool) -> tuple[int, ...]:
-        count = self.configuration.participants(len(self.clients))
-        if clients or count == len(self.clients):
-            return self.clients
-        generator = stream(self.configuration.seed, "selection", number, self.clients[0])
-        return tuple(sorted(generator.choice(self.clients, count, replace=False).tolist()))
-
-    def _deliver(self, clients: Sequence[int], record: RoundRecord) -> Fleet | None:
-        """The server models of some clients, one row each; None as long as nothing was mixed."""
-        if self._rows is None or not self.algorithm.communicates:
-            return None
-        record.bytes_down += bytes_of(self._rows, len(clients))
-        return self._rows.select([self._route[client] for client in clients])
-
-    def _start(
-        self, participants: Sequence[int], delivered: Fleet | None, message: ClientUpdate
-    ) -> Fleet:
-        """What each client started from: what it was sent, or what it last sent if it declined."""
-        assert message.models is not None
-        if delivered is None:
-            return self._initial(tuple(message.models), participants)
-        start = delivered
-        declined = np.flatnonzero(message.statistics.get("declined", np.zeros(len(participants))))
+    def _start(self, request: RoundRequest, update: ClientUpdate) -> Fleet:
+        """Return what each client started from: the delivered model, or its last upload."""
+        assert update.models is not None
+        clients = update.clients
+        if request.models is None:
+            return self._initial(tuple(update.models), clients)
+        start = request.models
+        declined = np.flatnonzero(update.statistics.get("declined", np.zeros(len(clients))))
         if len(declined) and self._uploads is not None:
             start = start.clone()
-            clients = [participants[place] for place in declined.tolist()]
-            start.put(declined, self._uploads.select(self._places(clients)))
+            uploads = self._places([clients[place] for place in declined.tolist()])
+            start.put(declined, self._uploads.select(uploads))
         return start
 
     def _initial(self, names: Sequence[str], clients: Sequence[int]) -> Fleet:
-        """What some clients began with; of one common model, copies without the memory."""
+        """Return the initial models of some clients; one common model is expanded, not copied."""
         models = Fleet({name: self._template[name.removeprefix(TARGET)] for name in names})
         if len(models) > 1:
             return models.select(self._places(clients))
-        expanded = {k: t.expand(len(clients), *t.shape[1:]) for k, t in models.tensors.items()}
-        return Fleet(expanded)
+        return Fleet({k: t.expand(len(clients), *t.shape[1:]) for k, t in models.tensors.items()})
 
-    def _remember_uploads(self, message: ClientUpdate) -> None:
+    def _remember_uploads(self, update: ClientUpdate) -> None:
+        """Store finite uploads: a client that declines starts from its last one."""
         if not (self.configuration.guard and self.algorithm.personal):
             return
-        assert message.models is not None
-        models = message.models.group(*self._template)
+        assert update.models is not None
+        models = update.models.group(*self._template)
         if self._uploads is None:
             self._uploads = self.initial.clone()
-        good = np.flatnonzero(models.finite())
-        clients = [message.clients[place] for place in good]
-        self._uploads.put(self._places(clients), models.select(good))
+        finite = np.flatnonzero(models.finite())
+        clients = [update.clients[place] for place in finite]
+        self._uploads.put(self._places(clients), models.select(finite))
 
     def _places(self, clients: Sequence[int]) -> list[int]:
-        return [self.clients.index(client) for client in clients]
+        return [self._place[client] for client in clients]
 
-    def _take(self, sent: Fleet, start: Fleet, mixings: Mapping[str, Mixing | Pick]) -> None:
+    def _store(self, sent: Fleet, start: Fleet, mixings: Mapping[str, Mixing | Pick]) -> None:
         """Mix, and keep the server models of clients that the new route does not name."""
-        fresh, route = mixed(mixings, sent, start)
+        rows, route = mixed(mixings, sent, start)
         waiting = [client for client in self.clients if client not in route]
         if waiting:
             if self._rows is None:
                 old = self._initial(tuple(sent), waiting)
             else:
                 old = self._rows.select([self._route[client] for client in waiting])
-            route.update({client: len(fresh) + i for i, client in enumerate(waiting)})
-            fresh = Fleet.cat([fresh, old])
-        self._rows, self._route = fresh, route
+            route.update({client: len(rows) + i for i, client in enumerate(waiting)})
+            rows = Fleet.cat([rows, old])
+        self._rows, self._route = rows, route
 
     # -- persistence -----------------------------------------------------------------------
 
     def state(self) -> tuple[NamedArrays, dict[str, Any]]:
-        """Tensors and plain values that make the server go on as if never interrupted."""
+        """Return tensors and plain values that make the server go on as if never interrupted."""
         tensors: NamedArrays = {}
         for name, fleet in (("rows", self._rows), ("uploads", self._uploads)):
             if fleet is not None:
                 tensors.update({f"{name}/{k}": t.numpy() for k, t in fleet.tensors.items()})
-        route = [self._route.get(client, -1) for client in self.clients]
-        remembered = self.algorithm.state()
-        arrays = {k: v for k, v in remembered.items() if isinstance(v, np.ndarray)}
+        algorithm = self.algorithm.state()
+        arrays = {k: v for k, v in algorithm.items() if isinstance(v, np.ndarray)}
         tensors.update({f"algorithm/{k}": array for k, array in arrays.items()})
-        plain = {k: v for k, v in remembered.items() if k not in arrays}
-        values = {"done": self.done, "route": route, "algorithm": plain}
+        values = {
+            "done": self.done,
+            "route": [self._route.get(client, -1) for client in self.clients],
+            "verdicts": [asdict(self._verdicts.get(c, Verdict())) for c in self.clients],
+            "algorithm": {k: v for k, v in algorithm.items() if k not in arrays},
+        }
         if np.isfinite(self._best):
             values["best"] = self._best
         return tensors, values
 
     def load(self, tensors: NamedArrays, values: Mapping[str, Any]) -> None:
-        """Take back what `state` gave."""
+        """Restore what `state` returned."""
         self._rows = Fleet.from_arrays(strip_prefix(tensors, "rows/"))
         self._uploads = Fleet.from_arrays(strip_prefix(tensors, "uploads/"))
         self.done = values["done"]
         self._best = values.get("best", -np.inf)
-        pairs = zip(self.clients, values["route"], strict=True)
-        self._route = {client: row for client, row in pairs if row >= 0}
+        rows = dict(zip(self.clients, values["route"], strict=True))
+        self._route = {client: row for client, row in rows.items() if row >= 0}
+        verdicts = (Verdict(**verdict) for verdict in values["verdicts"])
+        self._verdicts = dict(zip(self.clients, verdicts, strict=True))
         self.algorithm.load({**values["algorithm"], **strip_prefix(tensors, "algorithm/")})
 
 
-def _each(rows: IntArray, models: Fleet, clients: Sequence[int]) -> IntArray:
-    """The rows of a fleet that belong to some of the clients, which have several each or one."""
-    each = len(models) // len(clients)
-    return (rows[:, None] * each + np.arange(each)).ravel()
+def mixes(configuration: Configuration, number: int) -> bool:
+    """Return whether the server mixes after a round."""
+    replaced = configuration.fine_tune == "replace-last"
+    return not (replaced and number == configuration.rounds)
 
 
-def _total(message: ClientUpdate) -> int:
-    """Bytes of everything in a message."""
-    models = 0 if message.models is None else bytes_of(message.models, len(message.models))
-    return models + sum(values.nbytes for values in message.statistics.values())
+def participants(
+    configuration: Configuration, clients: tuple[int, ...], number: int
+) -> tuple[int, ...]:
+    """Return the clients that are asked in a round: all, or a random selection."""
+    count = configuration.participants(len(clients))
+    if count == len(clients) or not mixes(configuration, number):
+        return clients
+    generator = stream(configuration.seed, "selection", number, clients[0])
+    return tuple(sorted(generator.choice(clients, count, replace=False).tolist()))
 
 
 def bytes_of(models: Fleet, clients: int) -> int:
-    """Bytes of some clients' models."""
+    """Return the bytes of the models of so many clients."""
     each = sum(t[0].numel() * t.element_size() for t in models.tensors.values())
     return each * clients
 
 
-__all__ = ["RoundRecord", "Server", "bytes_of"]
+def _bytes(update: ClientUpdate) -> int:
+    """Return the bytes of everything in an update."""
+    models = 0 if update.models is None else bytes_of(update.models, len(update.models))
+    return models + sum(values.nbytes for values in update.statistics.values())
+
+
+def _finite_rows(update: ClientUpdate) -> BoolArray:
+    """Return which clients sent only finite numbers."""
+    count = len(update.clients)
+    finite = np.ones(count, dtype=bool)
+    if update.models is not None:
+        finite &= update.models.finite().reshape(count, -1).all(axis=1)
+    for values in update.statistics.values():
+        finite &= np.isfinite(values).reshape(count, -1).all(axis=1)
+    return finite

@@ -35,7 +35,9 @@ class Task:
     goal: IntArray
     """How many steps each of the clients shall have taken in all."""
     broadcast: dict[str, FloatArray] = field(default_factory=dict)
-    """What the server told each of them, one row a client."""
+    """Reply of the server to the survey, one row per client."""
+    gradients: Fleet | None = None
+    """Gradients that the survey took, one row per client and objective."""
 
 
 class Learner(Protocol):

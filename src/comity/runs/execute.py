@@ -16,7 +16,8 @@ from comity.core.typing import AnyArray, FloatArray, OnRound
 from comity.datasets.partition import fingerprint
 from comity.errors import UserError
 from comity.federation.engines.embedded import EmbeddedEngine
-from comity.federation.loop import RoundLoop
+from comity.federation.loop import SimulatedLoop
+from comity.federation.messages import RoundMetrics
 from comity.federation.server import RoundRecord, Server
 from comity.problems import DataProblem, EnvironmentProblem, Problem, register
 from comity.runs.directory import CONFIG, Run, Spans
@@ -80,10 +81,11 @@ def execute(run: Run, workers: int = 1, on_round: OnRound | None = None) -> Run:
     with limited(configuration.threads):
         started = time.monotonic()
         with EmbeddedEngine(configuration, workers) as engine:
-            loop = RoundLoop(engine, Server(configuration))
+            loop = SimulatedLoop(engine, Server(configuration))
             started -= _restore(run, loop)
             _advance(run, loop, started, on_round)
-            run.append_history(_entry(loop.finish()[0]))
+            (last,) = loop.finish()
+            run.append_history(_entry(last, engine.metrics(last.clients)))
             run.save_models(engine.models(kept=configuration.keep == "best"))
             # rewards are float32: a return of 8.2 must equal the front's 8.2
             tested = {kept: engine.test(kept).round(6) for kept in (True, False)}
@@ -124,7 +126,7 @@ def _spanned(spans: Spans, reference: list[float]) -> dict[str, Any]:
     }
 
 
-def _restore(run: Run, loop: RoundLoop) -> float:
+def _restore(run: Run, loop: SimulatedLoop) -> float:
     """Go back to the last checkpoint, if there is one; the seconds spent before it."""
     seconds = 0.0
     checkpoint = run.load_checkpoint()
@@ -142,21 +144,22 @@ def _restore(run: Run, loop: RoundLoop) -> float:
     return seconds
 
 
-def _advance(run: Run, loop: RoundLoop, started: float, on_round: OnRound | None) -> None:
+def _advance(run: Run, loop: SimulatedLoop, started: float, on_round: OnRound | None) -> None:
     """Run the rounds that are left; save now and then, and after the last one."""
     rounds = run.configuration.rounds
     saved = time.monotonic()
     every = run.configuration.evaluate_every
     for (record,) in loop.rounds():
-        everyone = loop.judged() if every and loop.done % every == 0 else None
-        run.append_history(_entry(record, everyone))
+        metrics = loop.engine.metrics(record.clients)
+        everyone = loop.evaluate() if every and loop.done % every == 0 else None
+        run.append_history(_entry(record, metrics, everyone))
         now = time.monotonic()
         if now - saved >= _CHECKPOINT_SECONDS or loop.done == rounds:
             state, plain = loop.state()
             run.save_checkpoint(state, {**plain, "seconds": now - started, "spent": loop.spent})
             saved = now
         if on_round is not None:
-            on_round(loop.done, rounds, _progress(run.configuration, record))
+            on_round(loop.done, rounds, _progress(run.configuration, record, metrics))
 
 
 def summarise(
@@ -272,10 +275,10 @@ def _protocol(configuration: Configuration, problem: Problem) -> dict[str, Any]:
     }
 
 
-def _entry(record: RoundRecord, everyone: FloatArray | None = None) -> dict[str, Any]:
+def _entry(
+    record: RoundRecord, report: RoundMetrics, everyone: FloatArray | None = None
+) -> dict[str, Any]:
     """A record as a line of the history; how everyone would do now, if that was asked."""
-    report = record.report
-    assert report is not None
 
     def plain(values: AnyArray | None) -> Any:
         return None if values is None else [finite(row) for row in values]
@@ -296,6 +299,7 @@ def _entry(record: RoundRecord, everyone: FloatArray | None = None) -> dict[str,
         "conflict": record.conflict,
         **({"server": record.diagnostics} if record.diagnostics else {}),
         "mixing": plain(record.mixing if _drawable(record.mixing) else None),
+        **({"absent": record.absent} if record.absent else {}),
         "bytes_up": record.bytes_up,
         "bytes_down": record.bytes_down,
         "events": [*record.events, *(report.remarks if record.round == 1 else ())],
@@ -312,10 +316,9 @@ def _drawable(mixing: AnyArray | None) -> bool:
     return mixing is not None and len(mixing) <= 100
 
 
-def _progress(configuration: Configuration, record: RoundRecord) -> str:
+def _progress(configuration: Configuration, record: RoundRecord, metrics: RoundMetrics) -> str:
     preferences = configuration.get_preferences()[list(record.clients)]
-    assert record.report is not None
-    if not np.isfinite(record.report.kept).all():  # nobody has validated anything yet
+    if not np.isfinite(metrics.kept).all():  # nobody has validated anything yet
         return ""
-    best = float((record.report.kept * preferences).sum(axis=1).mean())
+    best = float((metrics.kept * preferences).sum(axis=1).mean())
     return f"validated {best:.3g}"

@@ -90,6 +90,7 @@ class HistoryEntry(TypedDict):
     conflict: dict[str, float] | None
     server: NotRequired[dict[str, Any]]
     mixing: Vectors
+    absent: NotRequired[dict[str, list[int]]]
     bytes_up: int
     bytes_down: int
     events: list[str]

@@ -22,7 +22,7 @@ from comity.core.storage import strip_prefix
 from comity.core.typing import FloatArray, NamedArrays, OnRound
 from comity.errors import UserError
 from comity.federation.engines.embedded import EmbeddedEngine
-from comity.federation.loop import RoundLoop
+from comity.federation.loop import SimulatedLoop
 from comity.federation.server import RoundRecord, Server
 from comity.runs.directory import CHECKPOINT
 from comity.searches.archive import Archive, Origin
@@ -132,7 +132,7 @@ class MOFLD:
         else:
             self._engine.begin(configuration)  # the same processes
         engine = self._engine
-        loop = RoundLoop(engine, *federations)
+        loop = SimulatedLoop(engine, *federations)
         if self._interrupted is not None:
             loop.load(*self._interrupted)
             self._interrupted = None
@@ -150,10 +150,10 @@ class MOFLD:
             self._tell(number, records[0].round)
         records = loop.finish()
         self._note(records)
-        reports = [record.report for record in records if record.report is not None]
+        metrics = engine.metrics(tuple(range(configuration.clients)))
         self._steps = {
-            "training": int(sum(report.steps.sum() for report in reports)),
-            "validation": int(sum(report.validation_steps.sum() for report in reports)),
+            "training": int(metrics.steps.sum()),
+            "validation": int(metrics.validation_steps.sum()),
         }
         models = engine.models(kept=configuration.keep == "best")
         broken = np.flatnonzero(~models.finite())
@@ -265,7 +265,7 @@ class MOFLD:
             return 0.0
         return hypervolume(self.archive.vectors, self.configuration.search.reference_point)
 
-    def _save(self, loop: RoundLoop | None = None) -> None:
+    def _save(self, loop: SimulatedLoop | None = None) -> None:
         """One file with everything; with the loop's state when inside an iteration."""
         tensors, plain = self.archive.state()
         state = {f"archive/{name}": value for name, value in tensors.items()}

@@ -14,8 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from comity.configuration import Configuration
+from comity.configuration import EXCHANGES, Configuration
 from comity.core.fleet import Fleet
+from comity.core.storage import strip_prefix
 from comity.core.threads import limited
 from comity.core.typing import FloatArray, NamedArrays
 from comity.errors import UserError
@@ -24,10 +25,19 @@ from comity.federation.messages import ClientUpdate, RoundMetrics, RoundRequest
 from comity.problems import Problem, register
 
 _BEGIN = "begin"
+Calls = dict[int, tuple[Any, ...]]
+"""Arguments of a call by number of the chunk."""
 
 
 class EmbeddedEngine:
-    """Runs every call on all chunks: the first worker's here, the others' in processes."""
+    """All clients on this machine.
+
+    The first worker's chunks run in this process, those of the others in processes of their own.
+
+    Args:
+        configuration: The run's configuration; ``chunk`` clients form one fleet.
+        workers: Processes that share the chunks.
+    """
 
     def __init__(self, configuration: Configuration, workers: int = 1) -> None:
         self._workers = workers
@@ -38,7 +48,10 @@ class EmbeddedEngine:
         """Make the clients of a configuration; those of an earlier one are gone."""
         clients, size = configuration.clients, configuration.chunk
         chunks = [tuple(range(lo, min(lo + size, clients))) for lo in range(0, clients, size)]
-        self._chunks = chunks
+        self._chunks, self._size = chunks, size
+        self._absences: dict[str, set[tuple[int, int]]] = {name: set() for name in EXCHANGES}
+        for round, client, exchange in configuration.absences:
+            self._absences[exchange].add((round, client))
         workers = max(1, min(self._workers, len(chunks)))
         while len(self._remote) < workers - 1:
             self._remote.append(_Process(configuration))
@@ -59,51 +72,62 @@ class EmbeddedEngine:
         for process in self._remote:
             process.stop()
 
-    def round(self, order: RoundRequest) -> tuple[ClientUpdate, RoundMetrics]:
-        replies = self._ask("round", self._shares(order))
-        messages, reports = zip(*replies, strict=True)
-        return ClientUpdate.joined(messages), _together(reports)
+    # -- what a server may ask -------------------------------------------------------------
 
-    def survey(self, order: RoundRequest) -> ClientUpdate:
-        return ClientUpdate.joined(self._ask("survey", self._shares(order)))
+    def survey(self, request: RoundRequest) -> ClientUpdate:
+        request = self._reached(request, "survey")
+        # who is absent in the round itself has answered the survey and done nothing else
+        lost = [c for c in request.clients if (request.round, c) in self._absences["round"]]
+        calls = self._clients(tuple(lost))
+        snapshots = self._call("snapshot", calls) if lost else {}
+        update = ClientUpdate.joined(self._ask("survey", self._parts(request)))
+        if lost:
+            self._ask("restore", {n: (*part, snapshots[n]) for n, part in calls.items()})
+        return update
 
-    def install(self, order: RoundRequest) -> None:
-        self._ask("install", self._shares(order))
+    def round(self, request: RoundRequest) -> ClientUpdate:
+        request = self._reached(request, "round")
+        return ClientUpdate.joined(self._ask("round", self._parts(request)))
 
-    def roll_back(self, clients: tuple[int, ...]) -> None:
-        self._ask("roll_back", self._named(clients))
+    def collect(self, request: RoundRequest) -> ClientUpdate:
+        return ClientUpdate.joined(self._ask("collect", self._parts(request)))
 
-    def keep(self, clients: tuple[int, ...]) -> None:
-        self._ask("keep", self._named(clients))
+    def finish(self, request: RoundRequest, extra_rounds: int) -> ClientUpdate:
+        parts = self._parts(self._reached(request, "finish"))
+        calls = {number: (*part, extra_rounds) for number, part in parts.items()}
+        return ClientUpdate.joined(self._ask("finish", calls))
 
-    def collect(self, clients: tuple[int, ...]) -> ClientUpdate:
-        return ClientUpdate.joined(self._ask("collect", self._named(clients)))
+    def end(self, request: RoundRequest) -> None:
+        self._ask("end", self._parts(request))
 
-    def finish(self, order: RoundRequest, extra_rounds: int) -> tuple[ClientUpdate, RoundMetrics]:
-        parts = {n: (*part, extra_rounds) for n, part in self._shares(order).items()}
-        messages, reports = zip(*self._ask("finish", parts), strict=True)
-        return ClientUpdate.joined(messages), _together(reports)
+    # -- what only a simulation may do -----------------------------------------------------
 
-    def evaluate_delivery(self, order: RoundRequest) -> FloatArray:
-        return np.concatenate(self._ask("evaluate_delivery", self._shares(order)))
+    def metrics(self, clients: tuple[int, ...]) -> RoundMetrics:
+        return RoundMetrics.joined(self._ask("metrics", self._clients(clients)))
+
+    def install(self, request: RoundRequest) -> None:
+        self._ask("install", self._parts(request))
+
+    def evaluate_delivery(self, request: RoundRequest) -> FloatArray:
+        return np.concatenate(self._ask("evaluate_delivery", self._parts(request)))
 
     def evaluate_preferences(self, preferences: FloatArray) -> FloatArray:
-        """Objective vectors of the final models at many preferences (clients x preferences)."""
-        return np.concatenate(self._ask("evaluate_preferences", self._everywhere(preferences)))
+        return np.concatenate(self._ask("evaluate_preferences", self._all(preferences)))
 
     def test(self, kept: bool, purpose: str = "test") -> FloatArray:
-        """Objective vectors of the final models of all clients on their tests.
+        """Return test vectors of the final models of all clients, one row per client.
 
-        With data, ``purpose="everyone"`` judges each model on the test samples of all clients.
+        Args:
+            kept: Test the kept models, not those of the last round.
+            purpose: ``"test"``, or with data ``"everyone"``: the test samples of all clients.
         """
-        return np.concatenate(self._ask("test", self._everywhere(kept, purpose)))
+        return np.concatenate(self._ask("test", self._all(kept, purpose)))
 
     def models(self, kept: bool) -> Fleet:
-        """The models of all clients."""
-        return Fleet.cat(self._ask("models", self._everywhere(kept)))
+        return Fleet.cat(self._ask("models", self._all(kept)))
 
     def state(self) -> NamedArrays:
-        states = self._ask("state", self._everywhere())
+        states = self._ask("state", self._all())
         return {
             f"{number}/{name}": value
             for number, state in enumerate(states)
@@ -111,56 +135,58 @@ class EmbeddedEngine:
         }
 
     def load(self, state: NamedArrays) -> None:
-        parts: dict[int, tuple[Any, ...]] = {}
-        for number in range(len(self._chunks)):
-            prefix = f"{number}/"
-            own = {k.removeprefix(prefix): v for k, v in state.items() if k.startswith(prefix)}
-            parts[number] = (own,)
-        self._ask("load", parts)
+        chunks = range(len(self._chunks))
+        self._ask("load", {number: (strip_prefix(state, f"{number}/"),) for number in chunks})
 
-    def _everywhere(self, *arguments: object) -> dict[int, tuple[Any, ...]]:
+    # -- chunks ----------------------------------------------------------------------------
+
+    def _reached(self, request: RoundRequest, exchange: str) -> RoundRequest:
+        """Return the request to those of its clients that are not absent in an exchange."""
+        absent = self._absences[exchange]
+        return request.only([c for c in request.clients if (request.round, c) not in absent])
+
+    def _all(self, *arguments: object) -> Calls:
+        """Return the same call for every chunk."""
         return dict.fromkeys(range(len(self._chunks)), arguments)
 
-    def _named(self, clients: tuple[int, ...]) -> dict[int, tuple[Any, ...]]:
-        """The clients of each chunk among those named."""
-        orders = self._shares(RoundRequest(0, clients, None))
-        return {number: (part[0].clients,) for number, part in orders.items()}
+    def _clients(self, clients: tuple[int, ...]) -> Calls:
+        """Return the clients of each chunk among those given."""
+        parts = self._parts(RoundRequest(0, clients, None))
+        return {number: (request.clients,) for number, (request,) in parts.items()}
 
-    def _shares(self, order: RoundRequest) -> dict[int, tuple[Any, ...]]:
-        """Each chunk's part of an order; chunks without a client in it are not asked."""
-        parts: dict[int, tuple[Any, ...]] = {}
-        for number, chunk in enumerate(self._chunks):
-            places = [i for i, client in enumerate(order.clients) if client in chunk]
-            if places:
-                models = None if order.models is None else order.models.select(places)
-                clients = tuple(order.clients[i] for i in places)
-                broadcast = {name: values[places] for name, values in order.broadcast.items()}
-                parts[number] = (
-                    RoundRequest(order.round, clients, models, broadcast, order.alone),
-                )
-        return parts
+    def _parts(self, request: RoundRequest) -> Calls:
+        """Return each chunk's part of a request; chunks without a client in it are not asked."""
+        places: dict[int, list[int]] = {}
+        for place, client in enumerate(request.clients):
+            places.setdefault(client // self._size, []).append(place)
+        return {number: (request.at(index),) for number, index in sorted(places.items())}
 
-    def _ask(self, name: str, parts: dict[int, tuple[Any, ...]]) -> list[Any]:
-        """Call one method of the chunks named, all at the same time; answers in chunk order."""
+    def _ask(self, name: str, calls: Calls) -> list[Any]:
+        """Call one method of some chunks, all at the same time; results in the order of chunks."""
+        results = self._call(name, calls)
+        return [results[number] for number in sorted(results)]
+
+    def _call(self, name: str, calls: Calls) -> dict[int, Any]:
+        """Call one method of some chunks, all at the same time; results by chunk."""
         for process in self._remote:
-            process.send(name, parts)
-        answers = self._local.call(name, parts)
+            process.send(name, calls)
+        results = self._local.call(name, calls)
         for process in self._remote:
-            answers.update(process.receive())
-        return [answers[number] for number in sorted(answers)]
+            results.update(process.receive())
+        return results
 
 
 class _Share:
     """The chunks of one worker."""
 
     def __init__(self, configuration: Configuration, chunks: dict[int, tuple[int, ...]]) -> None:
-        self._silos = {number: Clients(configuration, ids) for number, ids in chunks.items()}
+        self._chunks = {number: Clients(configuration, ids) for number, ids in chunks.items()}
 
-    def call(self, name: str, parts: dict[int, tuple[Any, ...]]) -> dict[int, Any]:
+    def call(self, name: str, calls: Calls) -> dict[int, Any]:
         return {
-            number: getattr(site, name)(*parts[number])
-            for number, site in self._silos.items()
-            if number in parts
+            number: getattr(clients, name)(*calls[number])
+            for number, clients in self._chunks.items()
+            if number in calls
         }
 
 
@@ -189,15 +215,14 @@ class _Process:
         self._numbers = set(chunks)
         self._pipe.send((_BEGIN, (configuration, chunks)))
 
-    def send(self, name: str, parts: dict[int, tuple[Any, ...]]) -> None:
-        self._pipe.send((name, {n: part for n, part in parts.items() if n in self._numbers}))
+    def send(self, name: str, calls: Calls) -> None:
+        self._pipe.send((name, {n: call for n, call in calls.items() if n in self._numbers}))
 
     def receive(self) -> dict[int, Any]:
-        answer = self._pipe.recv()
-        if isinstance(answer, Exception):
-            raise answer
-        answers: dict[int, Any] = answer
-        return answers
+        results: dict[int, Any] | Exception = self._pipe.recv()
+        if isinstance(results, Exception):
+            raise results
+        return results
 
     def stop(self) -> None:
         self._pipe.close()
@@ -207,34 +232,24 @@ class _Process:
 
 
 def _serve(pipe: Connection, threads: int, problem: Problem) -> None:
-    """A worker: answers calls until the other end is gone; Ctrl-C is the main process' affair."""
+    """Execute calls until the other end is gone; Ctrl-C is handled by the main process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     register(problem)
     share: _Share | None = None
     with limited(threads):
         while True:
             try:
-                name, parts = pipe.recv()
+                name, calls = pipe.recv()
                 if name == _BEGIN:
-                    beginning, share = parts, None
+                    beginning, share = calls, None
                     continue
-                share = share or _Share(*beginning)  # what goes wrong in it is an answer
-                answer: object = share.call(name, parts)
+                share = share or _Share(*beginning)  # an exception in it is sent like any other
+                results: object = share.call(name, calls)
             except (EOFError, OSError):
                 return
             except Exception as error:
-                answer = error
+                results = error
             try:
-                pipe.send(answer)
+                pipe.send(results)
             except OSError:
                 return
-
-
-def _together(reports: tuple[RoundMetrics, ...] | list[RoundMetrics]) -> RoundMetrics:
-    def joined(name: str) -> Any:
-        values = [getattr(report, name) for report in reports]
-        return None if values[0] is None else np.concatenate(values)
-
-    vectors = [name for name in RoundMetrics.__dataclass_fields__ if name != "remarks"]
-    remarks = dict.fromkeys(remark for report in reports for remark in report.remarks)
-    return RoundMetrics(**{name: joined(name) for name in vectors}, remarks=tuple(remarks))

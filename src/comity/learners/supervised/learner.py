@@ -52,7 +52,6 @@ class Supervised:
         self._stacked = Stacked(problem, setup, self._holdings, clients, preferences, seed)
         self._steps = np.zeros(len(clients), dtype=np.int64)
         self._skipped = np.zeros(len(clients), dtype=np.int64)
-        self._gradients: Fleet | None = None
         self._remarks: list[str] = []
         if obstacle := self._stacked.settle(fleet):
             self._remarks.append(
@@ -140,13 +139,11 @@ class Supervised:
             values["losses"] = losses.double().numpy()
         if "preferences" in asked:
             values["preferences"] = stacked.preferences[rows].double().numpy()
-        self._gradients = None
-        if "gradients" in asked:
-            self._gradients = self._jacobians(models, rows, round)
+        gradients = self._jacobians(models, rows, round) if "gradients" in asked else None
         if set(asked) - {"losses", "preferences", "gradients"}:
             said = self._descent.said(survey_client, models, rows)
             values |= {name: value.double().numpy() for name, value in said.items()}
-        return values, self._gradients
+        return values, gradients
 
     # -- training --------------------------------------------------------------------------
 
@@ -206,7 +203,7 @@ class Supervised:
         self._count_skipped(owners, batches, steps)
         self._descent.walk(
             models, owners, places, task, number, steps,
-            batches=batches, weights=weights, gradients=self._gradients,
+            batches=batches, weights=weights, gradients=task.gradients,
         )  # fmt: skip
 
     def _jacobians(self, models: Fleet, rows: IntArray, round: int) -> Fleet:
