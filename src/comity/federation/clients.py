@@ -8,6 +8,7 @@ of one: the same code trains in the simulator and at a site.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,7 +19,7 @@ from comity.core.pareto import reach
 from comity.core.phases import ClientModel
 from comity.core.rng import torch_seeded
 from comity.core.storage import strip_prefix
-from comity.core.typing import BoolArray, FloatArray, IntArray, NamedArrays
+from comity.core.typing import AnyArray, BoolArray, FloatArray, IntArray, NamedArrays
 from comity.federation.messages import ClientUpdate, RoundMetrics, RoundRequest
 from comity.federation.selection import ModelSelection
 from comity.learners import LEARNERS, Learner, Task
@@ -366,8 +367,20 @@ class Clients:
     def restore(self, clients: tuple[int, ...], snapshot: NamedArrays) -> None:
         """Undo everything that some clients did since their `snapshot`."""
         rows, surveyed = self._rows(clients), self._surveyed
-        state = {name: values.copy() for name, values in self.state().items()}
-        for name, values in snapshot.items():
-            state[name][rows] = values
-        self.load(state)
+        state = self.state()
+        self.load({name: _with_rows(state[name], rows, old) for name, old in snapshot.items()})
         self._surveyed = surveyed
+
+
+def _with_rows(array: AnyArray, rows: IntArray, values: AnyArray) -> AnyArray:
+    """Return an array with some rows replaced; other axes grow to the larger of both.
+
+    Replay memories and running episodes are saved only as far as they are filled.
+    """
+    longest = np.maximum(array.shape[1:], values.shape[1:]).astype(np.int64)
+    merged = np.zeros((len(array), *longest), dtype=array.dtype)
+    merged[tuple(slice(size) for size in array.shape)] = array
+    merged[rows] = 0
+    ends: list[Any] = [slice(size) for size in values.shape[1:]]
+    merged[(rows, *ends)] = values
+    return merged
