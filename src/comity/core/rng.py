@@ -20,7 +20,8 @@ def stream(seed: int, purpose: str, *keys: int) -> np.random.Generator:
     Args:
         seed: Seed of the run.
         purpose: Name of the use; different names give independent streams.
-        keys: Further numbers that separate streams, such as round and client.
+        keys: Further numbers that separate streams, such as round and client. One purpose always
+            has the same number of keys: a last key of 0 gives the stream without it.
     """
     entropy = [seed, zlib.crc32(purpose.encode()), *keys]
     return np.random.Generator(np.random.PCG64(np.random.SeedSequence(entropy)))

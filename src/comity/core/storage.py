@@ -61,7 +61,7 @@ def _commit(part: Path, path: Path) -> None:
 
 
 def strip_prefix(values: Mapping[str, T], prefix: str) -> dict[str, T]:
-    """Return the values under a prefix, without it: ``{"a.x": 1, "b": 2}, "a."`` -> ``{"x": 1}``."""
+    """Return values under a prefix, without it: ``{"a.x": 1, "b": 2}, "a."`` -> ``{"x": 1}``."""
     return {k.removeprefix(prefix): v for k, v in values.items() if k.startswith(prefix)}
 
 
