@@ -43,12 +43,12 @@ def test_streams_neither_use_nor_disturb_global_generators():
     random.seed(0)
     np.random.seed(0)
     torch.manual_seed(0)
-    wanted = random.random(), np.random.random(), torch.rand(1).item()
+    expected = random.random(), np.random.random(), torch.rand(1).item()
     random.seed(0)
     np.random.seed(0)
     torch.manual_seed(0)
     assert draws(1, "batches") == before
-    assert (random.random(), np.random.random(), torch.rand(1).item()) == wanted
+    assert (random.random(), np.random.random(), torch.rand(1).item()) == expected
 
 
 def seeded(*name: object) -> list[float]:
@@ -58,12 +58,12 @@ def seeded(*name: object) -> list[float]:
 
 def test_torch_draws_from_the_stream_inside_and_goes_on_as_before_outside():
     torch.manual_seed(0)
-    wanted = torch.rand(2).tolist()
+    expected = torch.rand(2).tolist()
     torch.manual_seed(0)
     outside = [torch.rand(1).item()]
     inside = seeded(1, "initial model")
     outside.append(torch.rand(1).item())
-    assert outside == wanted
+    assert outside == expected
     torch.manual_seed(99)
     assert seeded(1, "initial model") == inside
     assert seeded(2, "initial model") != inside
@@ -77,8 +77,8 @@ def test_a_last_key_of_zero_is_no_key():
 
 def test_torchs_generator_is_restored_after_an_error():
     torch.manual_seed(0)
-    wanted = torch.rand(1).item()
+    expected = torch.rand(1).item()
     torch.manual_seed(0)
     with pytest.raises(RuntimeError), torch_seeded(1, "x"):
         torch.rand(5).reshape(2)
-    assert torch.rand(1).item() == wanted
+    assert torch.rand(1).item() == expected

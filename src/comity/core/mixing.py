@@ -34,8 +34,8 @@ class Mixing:
     route: Mapping[int, int] = field(default_factory=dict)
     """Client id -> row. Clients without a row keep the server model that they had."""
     base: Fleet | None = None
-    """Where a step starts (one row). A row is then base + Σ weight · (sent − start), a step along
-    the clients' updates, and its weights need not sum to one."""
+    """Model (one row) from which a step starts. A row is then base + Σ weight · (sent − start), a
+    step along the clients' updates, and its weights need not sum to one."""
     stored: Fleet | None = None
     """Models to mix in place of those that were sent, one per client of the federation; the
     columns of ``weights`` are then all clients."""
