@@ -66,8 +66,8 @@ def test_mixing_is_a_matrix_product(seed):
     weights = np.random.default_rng(seed).dirichlet(np.ones(4), size=3)
     mixed = fleet.mix(weights)
     for name in fleet:
-        wanted = np.tensordot(weights, fleet[name].double().numpy(), axes=1)
-        np.testing.assert_allclose(mixed[name], wanted, atol=1e-5)
+        expected = np.tensordot(weights, fleet[name].double().numpy(), axes=1)
+        np.testing.assert_allclose(mixed[name], expected, atol=1e-5)
 
 
 def test_blocks_do_not_change_products(monkeypatch):

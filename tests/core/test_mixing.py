@@ -2,16 +2,27 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.cluster import spectral_clustering
 
 from comity.core import mixing
-from comity.core.mixing import Mixing, row_normalised, spectral_bipartition
+from comity.core.fleet import Fleet
+from comity.core.mixing import (
+    Mixing,
+    Pick,
+    cosine,
+    linkage_bipartition,
+    mixed,
+    row_normalised,
+    spectral_bipartition,
+    who_from_whom,
+)
 
 
 def blocks(sizes: tuple[int, ...], inside: float, across: float, noise: float, seed: int):
-    """Similarities of clients in groups."""
+    """Return similarities of clients in blocks, and the block of each client."""
     labels = np.repeat(np.arange(len(sizes)), sizes)
     g = np.random.default_rng(seed)
     similarity = np.where(labels[:, None] == labels, inside, across)
@@ -70,3 +81,88 @@ def test_rows_without_weight_become_the_identity():
 def test_dishonest_weights_are_caught(weights):
     with pytest.raises(AssertionError, match="mixing"):
         Mixing(np.array(weights), {0: 0}).check(givers=2)
+
+
+def scalars(**values: list[float]) -> Fleet:
+    """Return a fleet whose tensors are one number per client."""
+    return Fleet({name: torch.tensor(rows)[:, None] for name, rows in values.items()})
+
+
+SENT, START = scalars(a=[1.0, 2.0, 6.0], b=[0.0, 4.0, 8.0]), scalars(a=[0.0] * 3, b=[1.0] * 3)
+
+
+def test_one_model_for_all_is_the_weighted_mean():
+    models, route = mixed({"*": Mixing.shared(np.array([1, 1, 2]), [4, 7])}, SENT, START)
+    assert models["a"].tolist() == [[(1 + 2 + 12) / 4]]
+    assert models["b"].tolist() == [[(0 + 4 + 16) / 4]]
+    assert route == {4: 0, 7: 0}
+
+
+def test_personal_rows_are_normalised_and_routed_in_their_order():
+    weights = np.array([[2.0, 2, 0], [0, 0, 0], [0, 0, 5]])
+    models, route = mixed({"*": Mixing.personal(weights, [4, 7, 9])}, SENT, START)
+    assert models["a"].tolist() == [[1.5], [2.0], [6.0]]
+    assert route == {4: 0, 7: 1, 9: 2}
+
+
+def test_a_step_moves_the_base_along_the_updates():
+    step = Mixing.step(np.array([1.0, 0, 0.5]), [4], scalars(a=[10.0]))
+    models, _ = mixed({"*": step}, SENT, START)
+    assert models["a"].tolist() == [[10 + 1 + 3]]
+    assert models["b"].tolist() == [[1 + (0 - 1) + 0.5 * (8 - 1)]]  # no base: from where it started
+
+
+def test_stored_models_take_the_place_of_those_sent():
+    stored = scalars(a=[10.0, 20, 30, 40], b=[0.0] * 4)
+    mixing = Mixing(np.array([[0.5, 0, 0, 0.5]]), {4: 0}, stored=stored)
+    assert mixed({"*": mixing}, SENT, START)[0]["a"].tolist() == [[25.0]]
+    with pytest.raises(AssertionError, match="3 columns for 4 givers"):
+        Mixing(np.full((1, 3), 1 / 3), {4: 0}, stored=stored).check(givers=3)
+
+
+def test_picked_models_arrive_whole():
+    pick = Pick(np.array([[2, 0], [1, 1]]), senders=3, route={4: 0, 7: 1})
+    models, route = mixed({"*": pick}, SENT, START)
+    assert models["a"][:, :, 0].tolist() == [[6.0, 1.0], [2.0, 2.0]]
+    assert route == {4: 0, 7: 1}
+    np.testing.assert_array_equal(pick.weights, [[0.5, 0, 0.5], [0, 1, 0]])
+    with pytest.raises(AssertionError, match="picked"):
+        pick.check(givers=2)
+    with pytest.raises(AssertionError, match="picked"):
+        Pick(np.array([[3]]), senders=3).check(givers=3)
+
+
+MIXINGS = {
+    "a": Mixing.shared(np.array([1.0, 0, 1]), [4, 7]),
+    "*": Mixing.personal(np.array([[0.0, 1, 0], [0, 0, 1]]), [4, 7]),
+}
+
+
+def test_tensors_with_different_routes_make_one_model_per_client():
+    sent = Fleet({**SENT.tensors, "target.a": SENT["a"] * 2})
+    models, route = mixed(MIXINGS, sent, START)
+    assert route == {4: 0, 7: 1}
+    assert models["a"].tolist() == [[3.5], [3.5]]
+    assert models["target.a"].tolist() == [[7.0], [7.0]]  # mixed like the tensor it belongs to
+    assert models["b"].tolist() == [[4.0], [8.0]]
+
+
+def test_who_learns_from_whom_counts_tensors_by_their_size():
+    matrix = who_from_whom(MIXINGS, {"a": 3, "b": 1}, clients=[4, 5, 7, 9], senders=[4, 7, 9])
+    nan = [np.nan] * 4
+    expected = [[1.5 / 4, 0, 1 / 4, 1.5 / 4], nan, [1.5 / 4, 0, 0, 2.5 / 4], nan]
+    np.testing.assert_allclose(matrix, expected)
+
+
+def test_cosines_come_from_inner_products():
+    vectors = np.array([[3.0, 4.0], [4.0, 3.0], [0.0, 0.0], [-3.0, -4.0]])
+    expected = [[1, 0.96, 0, -1], [0.96, 1, 0, -0.96], [0, 0, 1, 0], [-1, -0.96, 0, 1]]
+    np.testing.assert_allclose(cosine(vectors @ vectors.T), expected)
+
+
+def test_linkages_cut_a_chain_in_different_places():
+    """Points 0, 1, 2.1, 3.3 on a line: single linkage cuts the widest gap, complete the middle."""
+    points = np.array([0.0, 1.0, 2.1, 3.3])
+    similarity = 1.0 - np.abs(points[:, None] - points)
+    assert linkage_bipartition(similarity, "single") == ([0, 1, 2], [3])
+    assert linkage_bipartition(similarity, "complete") == ([0, 1], [2, 3])

@@ -80,8 +80,8 @@ def test_the_projection_on_the_simplex(v, p):
 
 def test_the_projection_on_the_simplex_within_bounds():
     case = {name: np.array(value) for name, value in MIN_NORM["proj_box_simplex"].items()}
-    found = project_box_simplex(case["v"], case["lb"], case["ub"])
-    np.testing.assert_allclose(found, case["p"], atol=1e-12)
+    solution = project_box_simplex(case["v"], case["lb"], case["ub"])
+    np.testing.assert_allclose(solution, case["p"], atol=1e-12)
 
 
 def test_bounds_that_no_weights_meet_are_refused():
@@ -94,44 +94,44 @@ vectors = st.lists(st.floats(-1e3, 1e3), min_size=1, max_size=20).map(np.array)
 
 @given(v=vectors)
 def test_projections_agree_where_bounds_do_not_bind(v):
-    found = project_simplex(v)
-    assert (found >= 0).all()
-    assert found.sum() == pytest.approx(1.0, abs=1e-12)
+    solution = project_simplex(v)
+    assert (solution >= 0).all()
+    assert solution.sum() == pytest.approx(1.0, abs=1e-12)
     boxed = project_box_simplex(v, np.zeros(len(v)), np.ones(len(v)))
-    np.testing.assert_allclose(boxed, found, atol=1e-9)
+    np.testing.assert_allclose(boxed, solution, atol=1e-9)
 
 
 @given(data=st.data(), v=vectors)
 def test_the_projection_is_the_nearest_point(data, v):
     """⟨v − p, q − p⟩ ≤ 0 for every feasible q: the gap of ‖w − v‖² with G = I vanishes."""
     lower, upper = data.draw(boxes(len(v)))
-    found = project_box_simplex(v, lower, upper)
-    assert found.sum() == pytest.approx(1.0, abs=1e-9)
-    assert (found >= lower).all()
-    assert (found <= upper).all()
+    solution = project_box_simplex(v, lower, upper)
+    assert solution.sum() == pytest.approx(1.0, abs=1e-9)
+    assert (solution >= lower).all()
+    assert (solution <= upper).all()
     other = project_box_simplex(np.random.default_rng(0).normal(size=len(v)), lower, upper)
-    assert (v - found) @ (other - found) <= 1e-8
+    assert (v - solution) @ (other - solution) <= 1e-8
 
 
 def test_min_norm_of_two_vectors_is_exact():
     np.testing.assert_allclose(min_norm(np.array(MIN_NORM["gram2"])), MIN_NORM["w2"], rtol=1e-15)
     for case in ("reference_clamp", "unconstrained_trap"):
-        gram, wanted = MIN_NORM[case]
-        np.testing.assert_array_equal(min_norm(np.array(gram)), wanted)
+        gram, expected = MIN_NORM[case]
+        np.testing.assert_array_equal(min_norm(np.array(gram)), expected)
     np.testing.assert_array_equal(min_norm(np.ones((2, 2))), [0.5, 0.5])
 
 
 def test_min_norm_of_two_vectors_within_bounds():
     gram = np.array(MIN_NORM["gram2"])
-    found = min_norm(gram, np.array([0.1, 0.1]), np.array([0.9, 0.6]))
-    np.testing.assert_allclose(found, [0.4, 0.6], atol=1e-15)
+    solution = min_norm(gram, np.array([0.1, 0.1]), np.array([0.9, 0.6]))
+    np.testing.assert_allclose(solution, [0.4, 0.6], atol=1e-15)
 
 
 def test_min_norm_of_three_vectors():
     gram = np.array(MIN_NORM["gram3"])
-    found = min_norm(gram)
-    np.testing.assert_allclose(found, MIN_NORM["w3"], atol=1e-6)
-    assert found @ gram @ found == pytest.approx(MIN_NORM["norm2_3"], abs=1e-6)
+    solution = min_norm(gram)
+    np.testing.assert_allclose(solution, MIN_NORM["w3"], atol=1e-6)
+    assert solution @ gram @ solution == pytest.approx(MIN_NORM["norm2_3"], abs=1e-6)
 
 
 def test_min_norm_without_anything_to_choose():

@@ -1,4 +1,4 @@
-"""A partition of the clients that only ever gets finer: what CFL and FedPref keep on the server."""
+"""A partition of the clients that only gets finer; CFL and FedPref keep one on the server."""
 
 from __future__ import annotations
 
@@ -13,20 +13,35 @@ from comity.core.typing import IntArray
 Threshold = (
     Annotated[float, Field(ge=0)] | Annotated[str, StringConstraints(pattern=r"^\d+(\.\d+)?%$")]
 )
-"""How small a change counts as stalled: a norm (5.0) or a share of the model's norm ("2.5%")."""
+"""Largest change that counts as stalled: a norm (5.0) or a share of the model's norm ("2.5%")."""
 
 Split = tuple[list[int], list[int]] | None
+"""Two sides of a cluster, or None if it stays whole."""
 
 
 def is_small(change: float, norm: float, threshold: Threshold) -> bool:
-    """Whether a change is at most the threshold, absolute or relative to a model's norm."""
+    """Return whether a change is at most the threshold, absolute or relative to a model's norm.
+
+    Args:
+        change: Norm of the change.
+        norm: Norm of the model that changed, for a threshold in percent.
+        threshold: See `Threshold`.
+    """
     if isinstance(threshold, str):
         return 100.0 * change <= float(threshold.removesuffix("%")) * norm
     return change <= threshold
 
 
 class Clusters:
-    """Clusters of client ids, each with the number of rounds that it has stalled in a row."""
+    """Clusters of client ids, each with the number of rounds in a row that it has stalled.
+
+    Args:
+        clients: Ids of all clients; they start as one cluster.
+
+    Attributes:
+        members: Sorted client ids, one list per cluster.
+        waited: Stalled rounds in a row, one number per cluster.
+    """
 
     def __init__(self, clients: Sequence[int]) -> None:
         self.members: list[list[int]] = [sorted(clients)]
@@ -41,16 +56,23 @@ class Clusters:
     ) -> None:
         """Split each cluster that has stalled for ``patience`` rounds in a row, at most once.
 
-        ``stalled`` and ``split`` speak of places in ``present``; a None from ``stalled`` means
-        that nobody learned, which says nothing. Absent members go with the larger side.
+        Clusters with fewer than two participants wait. Absent members join the larger side.
+
+        Args:
+            participants: Ids of the clients that took part in this round.
+            stalled: Maps indices into ``participants`` to whether these clients have stalled;
+                None if they did not train, which does not count.
+            split: Maps indices into ``participants`` to two sides of positions in that array, or
+                None if they should stay together.
+            patience: Stalled rounds in a row before a split.
         """
-        place = {client: row for row, client in enumerate(participants)}
+        row_of = {client: row for row, client in enumerate(participants)}
         members: list[list[int]] = []
         waited: list[int] = []
         for cluster, wait in zip(self.members, self.waited, strict=True):
-            here = [client for client in cluster if client in place]
-            rows = np.array([place[client] for client in here], dtype=np.int64)
-            verdict = stalled(rows) if len(here) >= 2 else None
+            present = [client for client in cluster if client in row_of]
+            rows = np.array([row_of[client] for client in present], dtype=np.int64)
+            verdict = stalled(rows) if len(present) >= 2 else None
             if verdict is not None:
                 wait = wait + 1 if verdict else 0
             sides: Split = None
@@ -61,14 +83,16 @@ class Clusters:
                 members.append(cluster)
                 waited.append(wait)
                 continue
-            parts = [[here[i] for i in side] for side in sides]
-            max(parts, key=len).extend(client for client in cluster if client not in place)
+            parts = [[present[i] for i in side] for side in sides]
+            max(parts, key=len).extend(client for client in cluster if client not in row_of)
             members += [sorted(part) for part in parts]
             waited += [0, 0]
         self.members, self.waited = members, waited
 
     def state(self) -> dict[str, Any]:
+        """Return plain values for a checkpoint."""
         return {"members": self.members, "waited": self.waited}
 
     def load(self, state: dict[str, Any]) -> None:
+        """Restore the values that `state` returned."""
         self.members, self.waited = state["members"], state["waited"]

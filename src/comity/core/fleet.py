@@ -1,8 +1,8 @@
 """A fleet: n models of one architecture as one dict of stacked tensors, client first.
 
-Everything a federation does to parameters happens here: running all models at once, mixing them
-(a small matrix times the fleet), and comparing them (a Gram or similarity matrix, blockwise), so
-that the rules of the algorithms only ever see rows x givers or n x n numbers.
+All operations on parameters are here: running all models at once, mixing them (a small matrix
+times the fleet), and comparing them (a Gram or similarity matrix, blockwise). The rules of the
+algorithms therefore work on small matrices only, rows x givers or n x n.
 """
 
 from __future__ import annotations
@@ -19,13 +19,23 @@ from torch.func import functional_call, vmap
 
 from comity.core.typing import AnyArray, BoolArray, FloatArray, IntArray, Tree
 
-_ROWS = 8  # whole rows that are held at once
+_ROWS = 8  # whole rows held at once
 _BLOCK, _COLUMNS = 256, 4096  # rows and columns of one matrix product
 _TINY = 1e-12
 
 
 class Fleet:
-    """n models of one architecture; ``tensors[name]`` has shape ``(n, *shape of the tensor)``."""
+    """n models of one architecture; ``tensors[name]`` has shape ``(n, *shape of the tensor)``.
+
+    ``len(fleet)`` is n, iteration yields the names, ``fleet[name]`` is one stacked tensor.
+
+    Args:
+        tensors: Stacked tensors by name. All have the same first axis, one row per client.
+
+    Attributes:
+        tensors: The same tensors, as a dict that belongs to this fleet.
+        size: Number of models, n.
+    """
 
     def __init__(self, tensors: Mapping[str, Tensor]) -> None:
         self.tensors: Tree = dict(tensors)
@@ -36,7 +46,12 @@ class Fleet:
 
     @classmethod
     def of(cls, module: nn.Module, n: int) -> Fleet:
-        """n copies of one module's parameters, and of the statistics that it keeps."""
+        """Return n copies of a module's floating-point parameters and buffers.
+
+        Args:
+            module: The model to copy; it is not changed.
+            n: Number of rows.
+        """
         return cls(
             {
                 name: tensor.detach().expand(n, *tensor.shape).clone()
@@ -47,9 +62,9 @@ class Fleet:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, AnyArray]) -> Fleet | None:
-        """What was saved as plain arrays; None if nothing was."""
-        found = {name: torch.from_numpy(array.copy()) for name, array in arrays.items()}
-        return cls(found) if found else None
+        """Return the fleet saved as plain stacked arrays, or None if there are no arrays."""
+        tensors = {name: torch.from_numpy(array.copy()) for name, array in arrays.items()}
+        return cls(tensors) if tensors else None
 
     def __len__(self) -> int:
         return self.size
@@ -61,14 +76,14 @@ class Fleet:
         return self.tensors[name]
 
     def __getstate__(self) -> dict[str, Any]:
-        """Between processes fleets travel by value, as plain arrays."""
+        """Return plain arrays: between processes fleets travel by value."""
         return {name: tensor.detach().numpy() for name, tensor in self.tensors.items()}
 
     def __setstate__(self, arrays: dict[str, Any]) -> None:
         self.__init__({k: torch.from_numpy(a) for k, a in arrays.items()})  # type: ignore[misc]
 
     def group(self, *patterns: str) -> Fleet:
-        """The tensors whose names match one of the patterns (``"head.*"``)."""
+        """Return the tensors whose names match one of the patterns (``"head.*"``), not copied."""
         if "*" in patterns:
             return Fleet(self.tensors)
         return Fleet(
@@ -80,36 +95,47 @@ class Fleet:
         )
 
     def select(self, rows: Sequence[int] | IntArray) -> Fleet:
-        """Some rows in the order given; all rows in their order are not copied."""
+        """Return some rows, in the order of ``rows``; all rows in their order are not copied."""
         index = np.asarray(rows, dtype=np.int64)
         if np.array_equal(index, np.arange(self.size)):
             return Fleet(self.tensors)
-        place = torch.from_numpy(index)
-        return Fleet({name: tensor[place] for name, tensor in self.tensors.items()})
+        rows_index = torch.from_numpy(index)
+        return Fleet({name: tensor[rows_index] for name, tensor in self.tensors.items()})
 
     def put(self, rows: Sequence[int] | IntArray, other: Fleet) -> None:
-        """Overwrite some rows, for the names that ``other`` has; what `select` shares is there."""
+        """Overwrite some rows in place; tensors shared by `select` need no copy.
+
+        Args:
+            rows: Rows of this fleet to overwrite, one per row of ``other``.
+            other: New values, for some or all of the names of this fleet.
+        """
         index = torch.as_tensor(np.asarray(rows, dtype=np.int64))
         for name, tensor in other.tensors.items():
             if tensor is not self.tensors[name]:
                 self.tensors[name][index] = tensor
 
     def clone(self) -> Fleet:
+        """Return a copy that shares no memory with this fleet."""
         return Fleet({name: tensor.clone() for name, tensor in self.tensors.items()})
 
     @staticmethod
     def cat(fleets: Sequence[Fleet]) -> Fleet:
-        """The rows of several fleets of one architecture, one below the other."""
+        """Return the rows of several fleets of one architecture, one fleet below the other."""
         return Fleet({name: torch.cat([fleet[name] for fleet in fleets]) for name in fleets[0]})
 
     def module(self, row: int, template: nn.Module) -> nn.Module:
-        """Load one row into a plain module."""
-        own = {name: tensor[row] for name, tensor in self.tensors.items()}
-        template.load_state_dict({**template.state_dict(), **own})  # counters stay as they are
+        """Load one row into a plain module, in place, and return that module.
+
+        Args:
+            row: The row to load.
+            template: A module of the fleet's architecture.
+        """
+        values = {name: tensor[row] for name, tensor in self.tensors.items()}
+        template.load_state_dict({**template.state_dict(), **values})  # counters stay as they are
         return template
 
     def finite(self) -> BoolArray:
-        """Which rows hold only finite numbers."""
+        """Return a mask (n) of the rows that hold only finite numbers."""
         good = torch.ones(self.size, dtype=torch.bool)
         for tensor in self.tensors.values():
             # a sum is finite only if every term is, and needs no mask as large as the tensor
@@ -120,7 +146,7 @@ class Fleet:
     # -- the algebra of the server ---------------------------------------------------------
 
     def mix(self, weights: FloatArray) -> Fleet:
-        """``weights`` (rows x n) times the fleet: one server model a row."""
+        """Return ``weights`` (rows x n) times the fleet: one server model per row."""
         matrix = torch.as_tensor(np.asarray(weights), dtype=torch.float32)
         return Fleet(
             {
@@ -130,11 +156,11 @@ class Fleet:
         )
 
     def mean(self) -> Fleet:
-        """The plain mean of all rows, as a fleet of one."""
+        """Return the plain mean of all rows, as a fleet of one."""
         return self.mix(np.full((1, self.size), 1.0 / self.size))
 
     def distance(self, other: Fleet) -> FloatArray:
-        """Euclidean distance of each row from ``other`` (one row, or as many)."""
+        """Return the Euclidean distance (n) of each row from ``other`` (one row, or n rows)."""
         squares = np.zeros(self.size)
         for name in self.tensors:
             for rows, block in self._moved(name, other):
@@ -142,7 +168,7 @@ class Fleet:
         return np.sqrt(squares)
 
     def gram(self, start: Fleet | None = None) -> dict[str, FloatArray]:
-        """Inner products of all pairs of rows, one n x n matrix a tensor, in float64.
+        """Return the inner products of all pairs of rows, one n x n float64 matrix per tensor.
 
         ``start`` (one row, or n rows) is subtracted *before* the product: the Gram matrix of
         models, centred afterwards, has no correct digit left when updates are small.
@@ -154,11 +180,15 @@ class Fleet:
         return grams
 
     def similarity(self, start: Fleet | None = None, top_r: float = 1.0) -> FloatArray:
-        """Mean over tensors of the cosine between rows' updates from ``start`` (n x n).
+        """Return the mean over tensors of the cosine between rows' updates (n x n).
 
-        With ``top_r`` below one, only the ``ceil(top_r * size)`` entries of largest magnitude of
-        each row and tensor count (entries that tie with the last one all count). A zero update
-        has cosine 0 to everybody; a tensor in which nobody moved is left out; the diagonal is 1.
+        A zero update has cosine 0 with every other one; a tensor in which no row differs from
+        ``start`` is left out; the diagonal is 1.
+
+        Args:
+            start: Where the updates are measured from (one row, or n rows); None: from zero.
+            top_r: Share of entries that count: of each row and tensor the ``ceil(top_r * size)``
+                entries of largest magnitude (all entries that tie with the last one count).
         """
         total = np.zeros((self.size, self.size))
         live = 0
@@ -173,7 +203,7 @@ class Fleet:
         return total
 
     def _moved(self, name: str, start: Fleet | None) -> Iterator[tuple[slice, Tensor]]:
-        """One tensor of all models, measured from ``start``, a few rows at a time."""
+        """Yield one tensor of all models minus ``start``, a few rows at a time."""
         flat, base = self._flat(name), None if start is None else start._flat(name)
         for lo in range(0, self.size, _ROWS):
             rows = slice(lo, lo + _ROWS)
@@ -186,7 +216,7 @@ class Fleet:
         return self.tensors[name].reshape(self.size, -1)
 
     def _largest(self, name: str, start: Fleet | None, top_r: float) -> tuple[Tensor, Tensor]:
-        """The least magnitude among each row's top-R entries, and the norm of those entries."""
+        """Return the least magnitude among each row's top-R entries, and those entries' norm."""
         width = self.tensors[name][0].numel()
         dropped = width - ceil(top_r * width - 1e-9)
         least, norms = torch.zeros(self.size, 1), torch.zeros(self.size, 1)
@@ -209,8 +239,9 @@ class Fleet:
     ) -> None:
         """Add X Xᵀ for one tensor to ``total``: float32 products, summed in float64.
 
-        X has the entries of at least a row's ``least`` magnitude, divided by the row's norm. Only
-        some columns of it are ever held, and only blocks on and above the diagonal computed.
+        X holds the entries whose magnitude is at least their row's ``least``, divided by the
+        row's norm. A few columns are held at a time, and only blocks on and above the diagonal
+        are computed.
         """
         flat, base = self._flat(name), None if start is None else start._flat(name)
         for at in range(0, flat.shape[1], _COLUMNS):
@@ -240,8 +271,8 @@ _POINTWISE = (nn.ReLU, nn.Tanh, nn.Sigmoid, nn.GELU, nn.ELU, nn.SiLU, nn.Identit
 class _StackedLinear(torch.autograd.Function):
     """n linear layers at once.
 
-    Autograd's own backward of ``baddbmm`` hands the weight gradient back transposed, which makes
-    everything after it (clipping, Adam) stride through memory: three times slower in all.
+    Autograd's own backward of ``baddbmm`` returns the weight gradient transposed, so that all
+    later steps (clipping, Adam) stride through memory: three times slower in all.
     """
 
     @staticmethod
@@ -254,22 +285,25 @@ class _StackedLinear(torch.autograd.Function):
         (grad,) = grads
         inputs, weight = ctx.saved_tensors
         upstream = torch.bmm(grad, weight) if ctx.needs_input_grad[0] else None
-        if not ctx.needs_input_grad[1]:  # a gradient that only passes through, as an actor's does
+        if not ctx.needs_input_grad[1]:  # frozen layer: the gradient only passes through
             return upstream, None, None
         return upstream, torch.bmm(grad.transpose(1, 2), inputs), grad.sum(1)
 
 
 def convolves(module: nn.Module) -> bool:
-    """Whether a network has convolutions: these are faster client by client than mapped."""
+    """Return whether a network has convolutions: it then runs faster client by client."""
     return any(isinstance(part, _CONVOLUTIONS) for part in module.modules())
 
 
 def forward(module: nn.Module) -> Callable[[Tree, Tensor], Tensor]:
-    """A function ``(stacked parameters, inputs (n, batch, ...)) -> outputs (n, batch, ...)``.
+    """Return a function ``(stacked parameters, inputs (n, batch, ...)) -> (n, batch, ...)``.
 
-    Plain chains of linear and pointwise layers run as batched matrix products; networks with
-    convolutions client by client, which is faster than one grouped convolution; any other module
-    is mapped over the client axis with ``torch.func``.
+    Plain chains of linear and pointwise layers run as batched matrix products. Networks with
+    convolutions run client by client, which is faster than one grouped convolution. Any other
+    module is mapped over the client axis with ``torch.func``.
+
+    Args:
+        module: The architecture; its own parameters are not used.
     """
     if convolves(module):
         return one_by_one(module)
@@ -302,9 +336,10 @@ def forward(module: nn.Module) -> Callable[[Tree, Tensor], Tensor]:
 
 
 def unbound(tensors: Tree) -> list[Tree]:
-    """Stacked tensors, client by client.
+    """Return stacked tensors client by client.
 
-    Not by indexing, whose backward makes a whole stack of zeros for every single client.
+    ``unbind`` instead of indexing: the backward of an index makes a whole stack of zeros per
+    client.
     """
     parts = {name: tensor.unbind(0) for name, tensor in tensors.items()}
     count = len(next(iter(parts.values())))
@@ -312,11 +347,12 @@ def unbound(tensors: Tree) -> list[Tree]:
 
 
 def one_by_one(module: nn.Module) -> Callable[[Tree, Tensor], Tensor]:
-    """The same for a module that cannot be mapped: a plain loop over the clients."""
+    """Return the function of `forward` as a plain loop over the clients, for any module."""
 
     def looped(tensors: Tree, inputs: Tensor) -> Tensor:
         outputs = [
-            functional_call(module, own, (inputs[row],)) for row, own in enumerate(unbound(tensors))
+            functional_call(module, parameters, (inputs[row],))
+            for row, parameters in enumerate(unbound(tensors))
         ]
         return torch.stack(outputs)
 

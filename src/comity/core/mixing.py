@@ -1,4 +1,4 @@
-"""Who learns from whom: mixing matrices and the n x n algebra that algorithms share."""
+"""Mixing matrices (which client learns from which) and the n x n algebra of the algorithms."""
 
 from __future__ import annotations
 
@@ -22,39 +22,64 @@ _DENSE = 512  # up to this many clients a dense eigensolver is faster than an it
 
 @dataclass(frozen=True)
 class Mixing:
-    """Rows of weights over the clients that sent, and which row each client will get.
+    """Mixing matrix of one parameter group, and the row that each client receives.
 
-    A row is one server model: one shared by all, one a cluster, or one a client. Clients that
-    the route does not name keep the server model that they had. With a ``base``, a row is a step
-    along the clients' updates instead: base + Σ weight · (sent − start); such weights need not sum
-    to one. With ``stored`` models, one of each client, rows are weights over all clients and over
-    these models, not over what was sent.
+    Each row makes one server model, Σ weight · sent: one for all clients, one per cluster or one
+    per client.
     """
 
     weights: FloatArray
+    """Rows x givers, non-negative; the givers are the clients that sent, in their order. Rows sum
+    to one unless there is a ``base``."""
     route: Mapping[int, int] = field(default_factory=dict)
+    """Client id -> row. Clients without a row keep the server model that they had."""
     base: Fleet | None = None
+    """Model (one row) from which a step starts. A row is then base + Σ weight · (sent − start), a
+    step along the clients' updates, and its weights need not sum to one."""
     stored: Fleet | None = None
+    """Models to mix in place of those that were sent, one per client of the federation; the
+    columns of ``weights`` are then all clients."""
 
     @classmethod
     def shared(cls, weights: FloatArray, receivers: Sequence[int]) -> Mixing:
-        """One model for all receivers."""
+        """Return a mixing with one model for all receivers.
+
+        Args:
+            weights: One weight per giver; divided by their sum.
+            receivers: Ids of the clients that receive the model.
+        """
         row = np.asarray(weights, dtype=np.float64)[None]
         return cls(row / row.sum(), dict.fromkeys(receivers, 0))
 
     @classmethod
     def personal(cls, weights: FloatArray, receivers: Sequence[int]) -> Mixing:
-        """A model of its own for each receiver; rows are normalised."""
+        """Return a mixing with one model per receiver.
+
+        Args:
+            weights: Receivers x givers. Each row is divided by its sum; a row without weight
+                becomes that of the identity.
+            receivers: Ids of the clients that receive the rows, in the order of the rows.
+        """
         return cls(row_normalised(weights), {client: row for row, client in enumerate(receivers)})
 
     @classmethod
     def step(cls, weights: FloatArray, receivers: Sequence[int], base: Fleet) -> Mixing:
-        """One model for all receivers: ``base`` moved along the givers' updates."""
+        """Return a mixing with one model for all receivers: base + Σ weight · (sent − start).
+
+        Args:
+            weights: One weight per giver, used as they are.
+            receivers: Ids of the clients that receive the model.
+            base: The model (one row) from which the step is taken.
+        """
         row = np.asarray(weights, dtype=np.float64)[None]
         return cls(row, dict.fromkeys(receivers, 0), base)
 
     def check(self, givers: int) -> None:
-        """The law of honest weights: finite, non-negative, and rows sum to one if not a step."""
+        """Check the law of honest weights: finite, non-negative, rows sum to one unless a step.
+
+        Args:
+            givers: Number of clients that sent.
+        """
         weights = self.weights
         givers = givers if self.stored is None else len(self.stored)
         if weights.shape[1] != givers:
@@ -67,34 +92,43 @@ class Mixing:
 
 @dataclass(frozen=True)
 class Pick:
-    """Whole models, delivered unmixed: each row is a few givers, whose models arrive stacked."""
+    """Choice of whole models, delivered unmixed: each row is a stack of some givers' models."""
 
     givers: IntArray
-    """Rows x models: places among the clients that sent."""
+    """Rows x models: indices among the clients that sent."""
     senders: int
+    """Number of clients that sent."""
     route: Mapping[int, int] = field(default_factory=dict)
+    """Client id -> row. Clients without a row keep the models that they had."""
 
     @property
     def weights(self) -> FloatArray:
-        """How much of a row each giver is, before its receiver has a say."""
-        found = np.zeros((len(self.givers), self.senders))
-        np.add.at(found, (np.arange(len(found))[:, None], self.givers), 1 / self.givers.shape[1])
-        return found
+        """Share of each giver in a row's models (rows x senders), before the receiver chooses."""
+        shares = np.zeros((len(self.givers), self.senders))
+        np.add.at(shares, (np.arange(len(shares))[:, None], self.givers), 1 / self.givers.shape[1])
+        return shares
 
     def check(self, givers: int) -> None:
-        """Everybody who is picked has sent."""
+        """Check that every picked giver is among the ``givers`` clients that sent."""
         if self.senders != givers or not ((self.givers >= 0) & (self.givers < givers)).all():
             raise AssertionError(f"picked {self.givers} of {givers} givers")
 
 
 TARGET = "target."
-"""Target networks that travel are mixed like the networks that they belong to."""
+"""Prefix of target networks; they are mixed like the networks that they belong to."""
 
 Mixings = Mapping[str, Mixing | Pick]
+"""Mixings by name of a tensor or pattern of names (``"*"``, ``"model.head.*"``)."""
 
 
 def mixed(mixings: Mixings, sent: Fleet, start: Fleet) -> tuple[Fleet, dict[int, int]]:
-    """The server models that mixings make of what was sent, and who gets which of them."""
+    """Return the server models that mixings make, and the row of them that each client receives.
+
+    Args:
+        mixings: The mixing of each group of tensors.
+        sent: Models sent by the clients, one row per sender.
+        start: The models from which these clients started the round, one row per sender.
+    """
     for mixing in mixings.values():
         mixing.check(len(sent))
     route, rows = _common_route(mixings)
@@ -102,43 +136,52 @@ def mixed(mixings: Mixings, sent: Fleet, start: Fleet) -> tuple[Fleet, dict[int,
     for name in sent:
         mixing = mixings[_key(mixings, name)]
         if isinstance(mixing, Pick):
-            found = sent[name][torch.from_numpy(mixing.givers)]
+            models = sent[name][torch.from_numpy(mixing.givers)]
         elif mixing.base is None:
             givers = sent if mixing.stored is None else mixing.stored
-            found = Fleet({name: givers[name]}).mix(mixing.weights)[name]
+            models = Fleet({name: givers[name]}).mix(mixing.weights)[name]
         else:
-            moved = Fleet({name: sent[name] - start[name]}).mix(mixing.weights)[name]
-            # companions start where the model that they belong to is
+            step = Fleet({name: sent[name] - start[name]}).mix(mixing.weights)[name]
+            # tensors that the base lacks, such as target networks, step from their start
             base = mixing.base[name] if name in mixing.base.tensors else start[name][:1]
-            found = base + moved
-        tensors[name] = found if rows is None else found[rows[_key(mixings, name)]]
+            models = base + step
+        tensors[name] = models if rows is None else models[rows[_key(mixings, name)]]
     return Fleet(tensors), route
 
 
 def who_from_whom(
     mixings: Mixings, sizes: Mapping[str, int], clients: Sequence[int], senders: Sequence[int]
 ) -> FloatArray:
-    """How much each client takes from each, averaged over tensors by their size."""
+    """Return how much each client takes from each (clients x clients), averaged over tensors.
+
+    Rows sum to one; rows of clients that receive nothing are NaN.
+
+    Args:
+        mixings: The mixing of each group of tensors.
+        sizes: Number of entries of each tensor that was sent, by name: its weight in the average.
+        clients: Ids of all clients.
+        senders: Ids of the clients that sent, in the order of the mixings' columns.
+    """
     matrix = np.full((len(clients),) * 2, np.nan)
-    sent = [clients.index(client) for client in senders]
+    columns = [clients.index(client) for client in senders]
     counts = dict.fromkeys(mixings, 0)
     for name, size in sizes.items():
         counts[_key(mixings, name)] += size
-    own = [(mixings[key], count) for key, count in counts.items() if count]
+    counted = [(mixings[key], count) for key, count in counts.items() if count]
     for client in next(iter(mixings.values())).route:
         shares = np.zeros(len(clients))
-        for mixing, count in own:
+        for mixing, count in counted:
             row = mixing.weights[mixing.route[client]] * count
             if isinstance(mixing, Mixing) and mixing.stored is not None:
                 shares += row
             else:
-                shares[sent] += row.reshape(len(senders), -1).sum(axis=1)
+                shares[columns] += row.reshape(len(senders), -1).sum(axis=1)
         matrix[clients.index(client)] = shares / max(shares.sum(), 1e-300)
     return matrix
 
 
 def _key(mixings: Mixings, name: str) -> str:
-    """Under which name a tensor's mixing is given: its own, the first pattern it fits, or all."""
+    """Return the key of a tensor's mixing: its own name, or the first pattern that matches it."""
     name = name.removeprefix(TARGET)
     return name if name in mixings else next(key for key in mixings if fnmatchcase(name, key))
 
@@ -146,9 +189,10 @@ def _key(mixings: Mixings, name: str) -> str:
 def _common_route(
     mixings: Mixings,
 ) -> tuple[dict[int, int], dict[str, list[int]] | None]:
-    """Who gets which server model; where tensors are routed apart, everybody has one of its own.
+    """Return one route for all tensors, and None if all mixings share it as it is.
 
-    Then the second part says which row of each mixing these models are made of.
+    Mixings with different routes need one server model per client; the second value is then, for
+    each mixing, the rows of which these models are made.
     """
     routes = {key: dict(mixing.route) for key, mixing in mixings.items()}
     first = next(iter(routes.values()))
@@ -156,11 +200,11 @@ def _common_route(
         return first, None
     clients = sorted(first)
     rows = {key: [route[client] for client in clients] for key, route in routes.items()}
-    return {client: place for place, client in enumerate(clients)}, rows
+    return {client: row for row, client in enumerate(clients)}, rows
 
 
 def row_normalised(weights: FloatArray) -> FloatArray:
-    """Divide each row by its sum; a row without weight becomes the identity."""
+    """Divide each row by its sum; a row without weight becomes that of the identity."""
     weights = np.array(weights, dtype=np.float64)
     empty = np.flatnonzero(weights.sum(axis=1) <= 0)
     weights[empty] = 0.0
@@ -170,7 +214,10 @@ def row_normalised(weights: FloatArray) -> FloatArray:
 
 
 def cosine(gram: FloatArray) -> FloatArray:
-    """Cosine similarities from inner products; a zero vector is similar to itself alone."""
+    """Return cosine similarities (n x n) from inner products.
+
+    A zero vector has similarity 1 with itself and 0 with every other vector.
+    """
     norms = np.sqrt(np.clip(gram.diagonal(), 0.0, None))
     similarity: FloatArray = gram / np.maximum(np.outer(norms, norms), 1e-12)
     np.clip(similarity, -1.0, 1.0, out=similarity)
@@ -181,10 +228,12 @@ def cosine(gram: FloatArray) -> FloatArray:
 def linkage_bipartition(
     similarity: FloatArray, method: Literal["single", "complete"]
 ) -> tuple[list[int], list[int]]:
-    """Two sides by agglomerative clustering.
+    """Return the two sides of a similarity matrix by agglomerative clustering.
 
-    Single linkage minimises the largest similarity that crosses the cut (Sattler's optimal
-    bipartition); complete linkage is what the official CFL code runs.
+    Args:
+        similarity: n x n similarities, at most 1; made symmetric.
+        method: ``"single"`` minimises the largest similarity across the cut (Sattler's optimal
+            bipartition); ``"complete"`` is the linkage of the official CFL code.
     """
     distance = 1.0 - (similarity + similarity.T) / 2
     np.fill_diagonal(distance, 0.0)
@@ -197,11 +246,12 @@ def linkage_bipartition(
 
 
 def spectral_bipartition(similarity: FloatArray) -> tuple[list[int], list[int]] | None:
-    """Two sides of a similarity graph by normalised spectral clustering; None without structure.
+    """Return two sides of a similarity graph by normalised spectral clustering, if it has any.
 
     Affinity is (1 + similarity) / 2, which stays connected where similarities are negative. The
-    two leading eigenvectors are turned into sides by a pivoted QR factorisation (Damle et al.,
-    2019), which needs no random start. At most two eigenvectors are ever computed.
+    two leading eigenvectors, the only ones computed, are turned into sides by a pivoted QR
+    factorisation (Damle et al., 2019), which needs no random start. None if all similarities are
+    alike.
     """
     n = len(similarity)
     if n < 2:
@@ -216,7 +266,7 @@ def spectral_bipartition(similarity: FloatArray) -> tuple[list[int], list[int]] 
     affinity /= 4.0
     np.fill_diagonal(affinity, 0.0)
     degree = affinity.sum(axis=1)
-    if (degree <= 0).any():  # opposed to everybody: alone on one side
+    if (degree <= 0).any():  # a client opposed to all others is one side
         alone = int(np.argmin(degree))
         return _sides(np.arange(n) == alone)
     scale = 1.0 / np.sqrt(degree)
@@ -235,6 +285,7 @@ def spectral_bipartition(similarity: FloatArray) -> tuple[list[int], list[int]] 
 
 
 def _sides(first: BoolArray) -> tuple[list[int], list[int]] | None:
+    """Return members and non-members of the first side; None if one of them is empty."""
     if first.all() or not first.any():
         return None
     sides = sorted([np.flatnonzero(first).tolist(), np.flatnonzero(~first).tolist()])

@@ -1,6 +1,7 @@
-"""Fronts: non-dominated objective vectors and their measures. Everything is maximised.
+"""Non-dominated objective vectors and their measures; all objectives are maximised.
 
-Dominance, hypervolume and IGD come from moocore; what it lacks is a few lines here.
+Dominance, hypervolume and IGD come from moocore. In all functions ``vectors`` has one objective
+vector per row and ``reference`` is the reference point of the hypervolume.
 """
 
 from __future__ import annotations
@@ -14,10 +15,11 @@ from comity.core.preferences import equidistant
 from comity.core.typing import BoolArray, FloatArray
 
 UTILITY_WEIGHTS = 100
+"""Number of evenly spread preferences in the expected utility."""
 
 
 def nondominated(vectors: FloatArray) -> BoolArray:
-    """Which vectors no other one dominates; of equal ones (to 1e-6) only the first."""
+    """Return a mask of the vectors that no other dominates; of equal ones (to 1e-6) the first."""
     points = np.round(np.atleast_2d(vectors), 6)
     best = moocore.is_nondominated(points, maximise=True, keep_weakly=True)
     _, first = np.unique(points, axis=0, return_index=True)
@@ -25,14 +27,14 @@ def nondominated(vectors: FloatArray) -> BoolArray:
 
 
 def above(vectors: FloatArray, reference: Sequence[float]) -> BoolArray:
-    """Which vectors count for a hypervolume: better than the reference point in everything."""
+    """Return a mask of the vectors that exceed the reference point in every objective."""
     return np.asarray((np.atleast_2d(vectors) > np.asarray(reference)).all(axis=1))
 
 
 def front(vectors: FloatArray) -> FloatArray:
-    """The non-dominated vectors, each once, sorted.
+    """Return the non-dominated vectors, each once, sorted.
 
-    Rounded to 1e-6 first: returns are sums of float32 rewards, and 8.2 must equal 8.2.
+    Vectors are rounded to 1e-6 first: returns are sums of float32 rewards, and 8.2 must equal 8.2.
     """
     points = np.unique(np.round(np.atleast_2d(vectors), 6), axis=0)
     if not len(points):
@@ -41,23 +43,29 @@ def front(vectors: FloatArray) -> FloatArray:
 
 
 def hypervolume(vectors: FloatArray, reference: Sequence[float]) -> float:
-    """Volume between the reference point and the front; points not above it count nothing."""
+    """Return the volume between the reference point and the front.
+
+    Vectors that are not above the reference point in every objective add nothing.
+    """
     if not len(vectors):
         return 0.0
     return float(moocore.hypervolume(front(vectors), ref=np.asarray(reference), maximise=True))
 
 
 def reach(sets: FloatArray, reference: Sequence[float]) -> FloatArray:
-    """The hypervolume of each of several sets (sets x vectors x objectives).
+    """Return the hypervolume of each of several sets (sets x vectors x objectives).
 
-    Vectors with something undefined count nothing.
+    Vectors with an undefined (non-finite) entry add nothing.
     """
-    known = [vectors[np.isfinite(vectors).all(axis=1)] for vectors in sets]
-    return np.array([hypervolume(vectors, reference) for vectors in known])
+    finite = [vectors[np.isfinite(vectors).all(axis=1)] for vectors in sets]
+    return np.array([hypervolume(vectors, reference) for vectors in finite])
 
 
 def sparsity(vectors: FloatArray) -> float:
-    """Mean squared gap between neighbours, objective by objective (Xu et al., 2020)."""
+    """Return the mean squared gap between neighbours on the front, summed over objectives.
+
+    As in Xu et al. (2020); 0 for fewer than two points.
+    """
     points = front(vectors)
     if len(points) < 2:
         return 0.0
@@ -65,9 +73,9 @@ def sparsity(vectors: FloatArray) -> float:
 
 
 def igd(vectors: FloatArray, target: FloatArray) -> float:
-    """Inverted generational distance: mean distance from a target point to the nearest of ours.
+    """Return the inverted generational distance: mean distance from a target point to the front.
 
-    Not a number where there is nothing to measure from, or to.
+    NaN if there are no vectors or no target points.
     """
     if not len(vectors) or not len(target):
         return float("nan")
@@ -75,12 +83,17 @@ def igd(vectors: FloatArray, target: FloatArray) -> float:
 
 
 def cardinality(vectors: FloatArray) -> int:
-    """How many different non-dominated vectors there are."""
+    """Return the number of different non-dominated vectors."""
     return len(front(vectors))
 
 
 def expected_utility(vectors: FloatArray, weights: FloatArray | None = None) -> float:
-    """Mean over evenly spread preferences of the best scalarised value in the set; 0 of none."""
+    """Return the mean over preferences of the best scalarised value; 0 if there are no vectors.
+
+    Args:
+        vectors: One objective vector per row.
+        weights: Preferences x objectives; evenly spread ones by default.
+    """
     points = front(vectors)
     if not len(points):
         return 0.0
@@ -92,7 +105,13 @@ def expected_utility(vectors: FloatArray, weights: FloatArray | None = None) -> 
 def set_measures(
     vectors: FloatArray, reference: Sequence[float], target: FloatArray | None
 ) -> dict[str, float]:
-    """The measures of a set of vectors, whoever they belong to."""
+    """Return the measures of a set of vectors, by name.
+
+    Args:
+        vectors: One objective vector per row.
+        reference: Reference point of the hypervolume.
+        target: Known front or reference set from which IGD is measured; None: no IGD.
+    """
     values = {
         "hypervolume": hypervolume(vectors, reference),
         "sparsity": sparsity(vectors),
@@ -111,7 +130,15 @@ def measures(
     target: FloatArray | None,
     optimum: FloatArray | None,
 ) -> dict[str, float]:
-    """All measures of a federation: one objective vector and one preference a client."""
+    """Return all measures of a federation, by name.
+
+    Args:
+        vectors: One objective vector per client.
+        preferences: One preference per client.
+        reference: Reference point of the hypervolume.
+        target: Known front or reference set from which IGD is measured; None: no IGD.
+        optimum: Best possible scalarised value per client; None: no regret.
+    """
     scalarised = (vectors * preferences).sum(axis=1)
     values = {
         "mean_scalarised": float(scalarised.mean()),

@@ -1,7 +1,7 @@
-"""What algorithms and learners say to each other about a client's local work.
+"""The contract between algorithms and learners: phases of local training and their hooks.
 
-Hooks are written for *one* client, without a client axis: the learner maps them over the fleet,
-so a site with a single client runs the very same function.
+Hooks are written for *one* client, without a client axis. The learner maps them over the fleet, so
+a fleet of one runs the same functions.
 """
 
 from __future__ import annotations
@@ -16,91 +16,97 @@ from torch import Tensor, nn
 from comity.core.typing import FloatArray, Tree
 
 Batch = Mapping[str, Tensor]
-"""Some samples: ``inputs``, what the objectives speak of, and the ``weight`` of each sample."""
+"""Some samples: ``inputs``, the columns that the objectives need, and each sample's ``weight``."""
 
 
 def _nothing(*_: object) -> Tensor:
+    """Stand in for the network of a view that has none."""
     raise NotImplementedError("this view shows no network")
 
 
 @dataclass(frozen=True)
 class View:
-    """What a client may look at while it trains."""
+    """The values and functions that a client's hooks may use while it trains."""
 
     received: Tree
-    """What it received at the start of the round."""
+    """Parameters at the start of the round, after the client received the server's."""
     broadcast: Tree = field(default_factory=dict)
-    """What the server answered to the survey of this round."""
+    """The server's broadcast after this round's survey; empty without one."""
     drawn: Tree = field(default_factory=dict)
-    """The random numbers of this step, as `Phase.draw` gave them."""
+    """Random numbers of this step, one row of `Phase.draw`."""
     validation: Batch = field(default_factory=dict)
-    """The client's validation samples; in a loss, none."""
+    """The client's validation samples; empty inside a loss."""
     rate: float = 0.0
     """The learner's step size."""
     rounds: int = 1
-    """How many rounds the federation has in all."""
+    """Number of rounds of the federation."""
     passes: Tensor = field(default_factory=lambda: torch.zeros(()))
-    """How often it has gone through its data in this phase."""
+    """Passes over the client's data in this phase so far (scalar)."""
     forward: Callable[..., Tensor] = _nothing
-    """``(parameters, inputs, …)``: what the client's module answers with these parameters."""
+    """``(parameters, inputs, …)`` -> outputs of the client's module with these parameters."""
     losses: Callable[[Tensor, Batch], Tensor] = _nothing
-    """``(outputs, batch)``: the problem's losses, in the learner's scale."""
+    """``(outputs, batch)`` -> the problem's losses, one per objective, in the learner's scale."""
     objective: Callable[[Tensor, Batch], Tensor] = _nothing
-    """``(outputs, batch)``: the client's own objective, which its preference makes of them."""
+    """``(outputs, batch)`` -> the losses scalarised by the client's preference."""
 
 
 Loss = Callable[[Tree, Batch, View], Tensor]
+"""``(parameters, batch, view)`` -> a scalar to minimise."""
 Update = Callable[[Tree, Batch, View], Tree]
-"""From all that a client keeps and all its training samples: the tensors that change."""
+"""``(parameters, training samples, view)`` -> the tensors that change, by name.
+
+Parameters are all that the client keeps, samples all that it trains on.
+"""
 
 
 @dataclass(frozen=True)
 class Phase:
-    """One stretch of local training.
+    """One stretch of local training: the loss, the tensors it trains and the number of steps.
 
-    The learner minimises its own objective plus ``penalty(parameters, view)``, a scalar, inside
-    the same gradient, so that clipping and adaptive steps see both.
+    A plain ``Phase()`` minimises the client's scalarised objective over all parameters for all
+    steps of the round.
     """
 
     penalty: Callable[[Tree, View], Tensor] | None = None
+    """``(parameters, view)`` -> a scalar added to the loss, inside the same gradient, so that
+    clipping and adaptive steps see both. Its view has ``received`` and ``broadcast`` only."""
     weights: Callable[[View], Tensor] | None = None
-    """How much each objective counts, in place of the client's own scalarisation."""
+    """``(view)`` -> one weight per objective, in place of the client's scalarisation. Its view has
+    ``received`` and ``broadcast`` only."""
     surveyed: bool = False
-    """The first step goes along the gradients that the survey took, so weighted."""
+    """The first step follows the gradients that the survey took, weighted by ``weights``."""
     loss: Loss | None = None
-    """What is minimised in place of the client's own scalarised objective."""
+    """Loss in place of the client's scalarised objective."""
     train: tuple[str, ...] = ("*",)
-    """Which tensors are trained, as patterns of their names; the others stand still."""
+    """Name patterns of the tensors that are trained; all others stay fixed."""
     share: float = 1.0
-    """How many of the round's steps this phase takes; phases may come to more than all of them."""
+    """Share of the round's steps that this phase takes; shares may add up to more than 1."""
     draw: Callable[[np.random.Generator, int, int], Mapping[str, FloatArray]] | None = None
-    """All random numbers that the loss uses in so many steps on batches of so many samples.
-
-    One row a step.
-    """
+    """``(generator, steps, batch size)`` -> all random numbers of the loss, one row per step."""
     before: Update | None = None
-    """What the client sets before the first step."""
+    """Update before the first step."""
     after_pass: Update | None = None
-    """What the client changes each time it has gone through its data."""
+    """Update after each pass over the client's data."""
     after: Update | None = None
-    """What the client sets after the last step."""
+    """Update after the last step."""
     after_step: Callable[[Tree, Tree, View], Tree] | None = None
-    """(parameters, gradients of the trained ones): what changes beside the optimiser's step."""
+    """``(parameters, gradients of the trained ones, view)`` -> the tensors that change after each
+    step of the optimiser."""
     rate: float | None = None
-    """Its step size, if not the learner's; 0: `after_step` alone changes anything."""
+    """Step size; the learner's by default. With 0 only `after_step` changes tensors."""
     steps: int | None = None
-    """So many steps at most, whatever its share of the round's."""
+    """Largest number of steps, whatever the share."""
 
 
 @dataclass(frozen=True)
 class ClientModel:
-    """What an algorithm makes of a problem's network, and how clients use it."""
+    """The module that an algorithm builds from a problem's network, and how clients use it."""
 
     module: nn.Module
-    """Holds everything that a client keeps; its forward is the prediction."""
+    """Module with everything that a client keeps; its forward is the prediction."""
     conditional: bool = False
-    """Its forward takes a preference, or several, after the inputs."""
+    """Its forward takes one or several preferences after the inputs."""
     rounds: int = 1
-    """How many there are in all."""
+    """Number of rounds of the federation."""
     pooled: bool = False
-    """The first client trains on the data of all; nobody else trains."""
+    """The first client trains on the data of all clients, and no other client trains."""

@@ -2,7 +2,7 @@
 
 A specification is one short string, the same on the command line, in TOML and in Python:
 ``dirichlet``, ``dirichlet:0.5``, ``equidistant``, ``gaussian``, ``same:0.3,0.7``,
-``shared:5,5,5,5`` or the path of a CSV file with one row a client and one column an objective.
+``shared:5,5,5,5`` or the path of a CSV file with one row per client and one column per objective.
 """
 
 from __future__ import annotations
@@ -21,19 +21,27 @@ from comity.core.typing import FloatArray
 from comity.errors import UserError
 
 KINDS = {
-    "dirichlet": "Dirichlet(alpha) draws, alpha = 1 unless given: dirichlet:0.5",
+    "dirichlet": "Dirichlet(alpha) draws, alpha = 1 by default: dirichlet:0.5",
     "equidistant": "evenly spread points of least Riesz energy, the same for every seed",
     "gaussian": "absolute values of a standard normal draw, divided by their sum",
-    "same": "the same weights for everybody: same:0.3,0.7",
+    "same": "the same weights for all clients: same:0.3,0.7",
     "shared": "a few distinct preferences, each held by several clients: shared:5,5,5,5",
-    "FILE.csv": "your own: one row a client, one column an objective, rows sum to one",
+    "FILE.csv": "your own: one row per client, one column per objective, rows sum to one",
 }
+"""Kinds of specification and their help text."""
 
 
 def preferences(
     spec: str | Sequence[Sequence[float]], clients: int, objectives: int, seed: int
 ) -> FloatArray:
-    """The preference matrix (clients x objectives) that a specification stands for."""
+    """Return the preference matrix (clients x objectives) of a specification.
+
+    Args:
+        spec: A specification (see the module) or the matrix itself, one row per client.
+        clients: Number of clients.
+        objectives: Number of objectives.
+        seed: Seed of the run, for specifications that draw.
+    """
     if not isinstance(spec, str):
         return checked(spec, clients, objectives, where="preferences")
     kind, _, argument = spec.partition(":")
@@ -65,7 +73,7 @@ def preferences(
 
 
 def read_csv(path: Path, clients: int, objectives: int) -> FloatArray:
-    """Preferences from a file; a first row of names is allowed."""
+    """Return the preferences in a CSV file, one row per client; a first row of names is allowed."""
     try:
         rows = [row for row in csv.reader(path.read_text().splitlines()) if row]
     except (OSError, UnicodeDecodeError) as error:
@@ -85,19 +93,26 @@ def read_csv(path: Path, clients: int, objectives: int) -> FloatArray:
 def checked(
     values: Sequence[Sequence[float]], clients: int, objectives: int, where: str
 ) -> FloatArray:
-    """Make sure that given preferences fit the clients and lie on the simplex."""
+    """Return preferences as a matrix, after checking their shape and that they are on the simplex.
+
+    Args:
+        values: One row per client, one weight per objective.
+        clients: Expected number of rows.
+        objectives: Expected number of weights per row.
+        where: Field and source, the beginning of an error message.
+    """
     if len(values) != clients or any(len(row) != objectives for row in values):
         widths = sorted({len(row) for row in values})
         raise UserError(
-            f"{where}: expected {clients} rows (one a client) of {objectives} weights (one an "
+            f"{where}: expected {clients} rows (one per client) of {objectives} weights (one per "
             f"objective), got {len(values)} rows of {'/'.join(map(str, widths)) or 'no'} weights."
         )
     matrix = np.array(values, dtype=np.float64).reshape(clients, objectives)
     for number, row in enumerate(matrix, start=1):
         if not np.isfinite(row).all() or (row < 0).any() or abs(row.sum() - 1) > 1e-6:
-            which = f"row {number} " if clients > 1 else ""
+            label = f"row {number} " if clients > 1 else ""
             raise UserError(
-                f"{where}: {which}{row.tolist()} is off the simplex: weights must be "
+                f"{where}: {label}{row.tolist()} is off the simplex: weights must be "
                 "non-negative and sum to one."
             )
     return np.asarray(matrix / matrix.sum(axis=1, keepdims=True))
@@ -105,11 +120,11 @@ def checked(
 
 @lru_cache(maxsize=32)
 def equidistant(count: int, objectives: int) -> FloatArray:
-    """Evenly spread weights: the points of least Riesz s-energy on the simplex, corners included.
+    """Return evenly spread weights (count x objectives), corners of the simplex included.
 
-    The energy of points at distances d is the sum of 1/d^s with s = objectives²; its logarithm is
-    minimised from a fixed start, so the points depend on nothing but their number. For two
-    objectives they are i/(count-1).
+    They are the points of least Riesz s-energy. The energy of points at distances d is the sum of
+    1/d^s with s = objectives²; its logarithm is minimised from a fixed start, so the points depend
+    on their number alone. For two objectives they are i/(count-1).
     """
     if objectives == 2 and count > 1:
         first = np.linspace(0.0, 1.0, count)
@@ -122,35 +137,36 @@ def equidistant(count: int, objectives: int) -> FloatArray:
     power = float(objectives**2)
 
     def points(free: FloatArray) -> FloatArray:
-        # squares of free numbers, divided by their sum, cover the simplex with its edges
+        # squares of free numbers, divided by their sum, cover the simplex and its edges
         squares = free.reshape(-1, objectives) ** 2
         return np.concatenate([corners, squares / squares.sum(axis=1, keepdims=True)])
 
     def log_energy(free: FloatArray) -> tuple[float, FloatArray]:
-        at = points(free)
-        apart = at[:, None] - at[None]
-        squared = (apart**2).sum(axis=2) + np.eye(count)
+        weights = points(free)
+        gaps = weights[:, None] - weights[None]
+        squared = (gaps**2).sum(axis=2) + np.eye(count)
         logs = -power / 2 * np.log(squared)
         np.fill_diagonal(logs, -np.inf)
         energy = float(logsumexp(logs))
         pull = np.exp(logs - energy) / squared
-        slope = -2 * power * (apart * pull[..., None]).sum(axis=1)[objectives:]
-        share, root = at[objectives:], free.reshape(-1, objectives)
+        slope = -2 * power * (gaps * pull[..., None]).sum(axis=1)[objectives:]
+        share, root = weights[objectives:], free.reshape(-1, objectives)
         slope -= (slope * share).sum(axis=1, keepdims=True)
         return energy, (slope * 2 * root / (root**2).sum(axis=1, keepdims=True)).ravel()
 
     start = stream(0, "equidistant", count, objectives).dirichlet([1.0] * objectives, count)
-    found = minimize(
+    solution = minimize(
         log_energy,
         np.sqrt(start[objectives:]).ravel(),
         jac=True,
         method="L-BFGS-B",
         options={"maxiter": 500},
     )
-    return points(found.x)
+    return points(solution.x)
 
 
 def _number(text: str, spec: str) -> float:
+    """Parse a positive number."""
     try:
         value = float(text)
     except ValueError:
@@ -161,6 +177,7 @@ def _number(text: str, spec: str) -> float:
 
 
 def _counts(text: str, spec: str, clients: int) -> list[int]:
+    """Parse positive counts that add up to the number of clients."""
     try:
         counts = [int(part) for part in text.split(",")]
     except ValueError:

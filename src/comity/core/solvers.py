@@ -1,7 +1,7 @@
-"""Small convex problems on the simplex that servers solve: projections, min-norm weights, an LP.
+"""Small convex problems on the simplex: projections, min-norm weights, a linear program.
 
-All of them speak of as many numbers as there are clients or objectives, in float64; parameters
-enter only through their Gram matrix.
+Each has one float64 variable per client or objective; parameters enter through their Gram matrix
+only.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from scipy.optimize import linprog, lsq_linear
 
 from comity.core.typing import BoolArray, FloatArray
 
-_NOUGHT = 1e-12  # a vector shorter than this is taken for zero
+_NOUGHT = 1e-12  # a shorter vector counts as zero
 _PENALTY = 10.0  # 1 does not converge within the passes, 1000 loses digits of the objective
 _PASSES = 50
 
 
 def project_simplex(v: FloatArray) -> FloatArray:
-    """The nearest point of {w ≥ 0, Σw = 1}: max(v − τ, 0)."""
-    v = v - v.max()  # no change to the answer, and small numbers keep their digits
+    """Return the point of {w ≥ 0, Σw = 1} nearest to v: max(v − τ, 0)."""
+    v = v - v.max()  # does not change the projection; small numbers keep their digits
     u = np.sort(v)[::-1]
     excess = np.cumsum(u) - 1.0
     rho = np.flatnonzero(np.arange(1, len(u) + 1) * u > excess)[-1]
@@ -27,10 +27,10 @@ def project_simplex(v: FloatArray) -> FloatArray:
 
 
 def project_box_simplex(v: FloatArray, lower: FloatArray, upper: FloatArray) -> FloatArray:
-    """The nearest point of {lower ≤ w ≤ upper, Σw = 1}: clip(v − τ, lower, upper).
+    """Return the point of {lower ≤ w ≤ upper, Σw = 1} nearest to v: clip(v − τ, lower, upper).
 
     The sum falls piecewise linearly in τ, with a knot where an entry leaves its upper or reaches
-    its lower bound, so τ is found by interpolation between two knots.
+    its lower bound; τ is interpolated between two knots.
     """
     if lower.sum() > 1.0 + 1e-9 or upper.sum() < 1.0 - 1e-9:
         raise ValueError(f"no weights within bounds of sums {lower.sum()} and {upper.sum()}")
@@ -47,12 +47,17 @@ def project_box_simplex(v: FloatArray, lower: FloatArray, upper: FloatArray) -> 
 def min_norm(
     gram: FloatArray, lower: FloatArray | None = None, upper: FloatArray | None = None
 ) -> FloatArray:
-    """The weights of the shortest combination: argmin wᵀGw over the simplex, within bounds.
+    """Return the weights of the shortest combination: argmin wᵀGw over the simplex, within bounds.
 
     Two vectors have a closed form. More are bounded least squares, ‖Aw‖² with AᵀA = G, in which
     Σw = 1 is a heavy row whose right-hand side is moved until the sum is met (the method of
     multipliers). On random Gram matrices of up to 100 vectors, also of deficient rank, this
     leaves a duality gap of 1e-12, where SLSQP leaves 1e-8 and 2000 steps of FISTA up to 1e-4.
+
+    Args:
+        gram: n x n inner products of the vectors, G.
+        lower: Least weight of each vector; 0 by default.
+        upper: Largest weight of each vector; 1 by default.
     """
     n = len(gram)
     lower = np.zeros(n) if lower is None else lower
@@ -69,7 +74,7 @@ def min_norm(
     values, vectors = np.linalg.eigh(gram)
     factor = (vectors * np.sqrt(np.clip(values, 0.0, None))).T
     rows = np.vstack([factor, np.full(n, _PENALTY)])
-    bounds = (lower, np.maximum(upper, lower + _NOUGHT))  # the library wants room between them
+    bounds = (lower, np.maximum(upper, lower + _NOUGHT))  # bvls needs lower < upper
     total = 1.0
     w = np.full(n, 1.0 / n)
     for _ in range(_PASSES):
@@ -82,15 +87,15 @@ def min_norm(
 
 
 def alive(gram: FloatArray) -> BoolArray:
-    """Which vectors are neither zero nor so long that their square overflowed."""
+    """Return a mask of the vectors that are neither zero nor of overflowed (infinite) norm."""
     squares = gram.diagonal()
     return np.asarray(np.isfinite(squares) & (squares > _NOUGHT**2))
 
 
 def descent_weights(gram: FloatArray) -> FloatArray:
-    """Min-norm weights of the vectors that are not zero; no weight at all if all of them are.
+    """Return the min-norm weights of the vectors that are not zero; all 0 if all vectors are.
 
-    A zero vector would draw all the weight, and nothing would move on its account.
+    A zero vector would take all the weight, and the step would vanish.
     """
     weights = np.zeros(len(gram))
     live = alive(gram)
@@ -100,9 +105,12 @@ def descent_weights(gram: FloatArray) -> FloatArray:
 
 
 def best_on_simplex(gain: FloatArray, matrix: FloatArray, least: FloatArray) -> FloatArray | None:
-    """argmax αᵀgain over the simplex subject to matrix α ≥ least; None if there is no such α.
+    """Return argmax αᵀgain over the simplex subject to matrix α ≥ least; None if infeasible.
 
-    Entries of ``least`` may be −∞, for rows that do not bind.
+    Args:
+        gain: One gain per weight.
+        matrix: Constraints x weights.
+        least: One lower bound per constraint; −∞ for constraints that do not bind.
     """
     binding = np.isfinite(least)
     solution = linprog(

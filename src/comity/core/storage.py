@@ -1,4 +1,4 @@
-"""Files that are whole or absent: arrays with plain values beside them, and bytes."""
+"""Files that are whole or absent (arrays with plain values, or bytes); prefixes of names."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
@@ -15,9 +15,17 @@ from safetensors.numpy import save_file
 from comity.core.typing import NamedArrays
 from comity.errors import UserError
 
+T = TypeVar("T")
+
 
 def save_values(path: Path, tensors: NamedArrays, values: Mapping[str, Any]) -> None:
-    """Arrays and plain values in one safetensors file, whole or not at all."""
+    """Write arrays and plain values into one safetensors file, whole or not at all.
+
+    Args:
+        path: The file; an old one is replaced in one step.
+        tensors: Arrays by name.
+        values: Whatever JSON holds; kept in the file's metadata.
+    """
     part = path.with_suffix(".part")
     arrays = {name: np.ascontiguousarray(value) for name, value in tensors.items()}
     save_file(arrays, part, metadata={"comity": json.dumps(dict(values))})
@@ -25,7 +33,11 @@ def save_values(path: Path, tensors: NamedArrays, values: Mapping[str, Any]) -> 
 
 
 def load_values(path: Path) -> tuple[NamedArrays, dict[str, Any]]:
-    """What `save_values` wrote."""
+    """Return the arrays and plain values that `save_values` wrote.
+
+    Raises:
+        UserError: The file is missing, damaged or of another kind.
+    """
     try:
         with safe_open(path, framework="numpy") as file:
             values = json.loads((file.metadata() or {})["comity"])
@@ -35,18 +47,24 @@ def load_values(path: Path) -> tuple[NamedArrays, dict[str, Any]]:
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Write a file so that it is either the old one or the new one, never half of either."""
+    """Write a file so that the old or the new content is there at any moment, never a part."""
     part = path.with_suffix(path.suffix + ".part")
     part.write_bytes(content)
     _commit(part, path)
 
 
 def _commit(part: Path, path: Path) -> None:
+    """Move a finished file to its place, once its content is on the disk."""
     with part.open("rb") as file:
         os.fsync(file.fileno())
     part.replace(path)
 
 
-def strip_prefix(values: NamedArrays, prefix: str) -> NamedArrays:
-    """The values whose names begin with a prefix, without it."""
+def strip_prefix(values: Mapping[str, T], prefix: str) -> dict[str, T]:
+    """Return values under a prefix, without it: ``{"a.x": 1, "b": 2}, "a."`` -> ``{"x": 1}``."""
     return {k.removeprefix(prefix): v for k, v in values.items() if k.startswith(prefix)}
+
+
+def add_prefix(values: Mapping[str, T], prefix: str) -> dict[str, T]:
+    """Return the values with a prefix before each name: ``{"x": 1}, "a."`` -> ``{"a.x": 1}``."""
+    return {f"{prefix}{k}": v for k, v in values.items()}

@@ -1,4 +1,4 @@
-"""How many threads a process computes with: part of a configuration, as it may change bits."""
+"""Number of threads of a process: part of a configuration, as it may change bits."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from threadpoolctl import threadpool_limits
 
 @contextmanager
 def limited(threads: int) -> Iterator[None]:
-    """Inside, torch and numpy's BLAS use this many threads.
+    """Limit torch and numpy's BLAS to this many threads inside the block.
 
-    Idle BLAS threads spin: with several processes on few cores they take the time of the others.
+    Idle BLAS threads spin: with several processes on few cores they take the others' time.
     """
     before = torch.get_num_threads()
     torch.set_num_threads(threads)

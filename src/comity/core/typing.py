@@ -1,4 +1,4 @@
-"""Names for the array types that everything shares."""
+"""Names of the array types, defined once for the whole package."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
 ByteArray = NDArray[np.uint8]
 NamedArrays = dict[str, AnyArray]
-"""Arrays by name: what is saved and what travels."""
+"""Arrays by name: the form in which values are saved and sent."""
 Tree = dict[str, Tensor]
-"""One client's tensors by name."""
+"""Tensors by name: of one client, or stacked with the client axis first."""
 OnRound = Callable[[int, int, str], None]
-"""Called after each round with rounds done, rounds in all, and a short text."""
+"""Called after each round with the rounds done, the number of rounds and a short text."""
