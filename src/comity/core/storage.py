@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
@@ -14,6 +14,8 @@ from safetensors.numpy import save_file
 
 from comity.core.typing import NamedArrays
 from comity.errors import UserError
+
+T = TypeVar("T")
 
 
 def save_values(path: Path, tensors: NamedArrays, values: Mapping[str, Any]) -> None:
@@ -47,6 +49,6 @@ def _commit(part: Path, path: Path) -> None:
     part.replace(path)
 
 
-def strip_prefix(values: NamedArrays, prefix: str) -> NamedArrays:
-    """The values whose names begin with a prefix, without it."""
+def strip_prefix(values: Mapping[str, T], prefix: str) -> dict[str, T]:
+    """Return the values whose names begin with ``prefix``, under the rest of their names."""
     return {k.removeprefix(prefix): v for k, v in values.items() if k.startswith(prefix)}

@@ -18,7 +18,7 @@ from comity.core.phases import ClientModel
 from comity.core.rng import torch_seeded
 from comity.core.typing import BoolArray, FloatArray, IntArray, NamedArrays
 from comity.federation.messages import ClientUpdate, RoundMetrics, RoundRequest
-from comity.learners import LEARNERS, Learner, Task
+from comity.learners import LEARNERS, Learner, LearnerContext, Task
 
 
 def initial_fleet(configuration: Configuration, clients: int) -> Fleet:
@@ -48,7 +48,15 @@ class Clients:
             pooled=self._algorithm.centralised,
         )
         self._learner: Learner = learner_class(
-            problem, settings, clients, self._preferences, configuration.seed, self._models, setup
+            LearnerContext(
+                problem,
+                settings,
+                clients,
+                self._preferences,
+                configuration.seed,
+                self._models,
+                setup,
+            )
         )
         self._together = configuration.keeps_together
         self._reference_point = problem.reference_point

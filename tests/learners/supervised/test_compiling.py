@@ -1,3 +1,5 @@
+"""Which steps are compiled, and how often."""
+
 from __future__ import annotations
 
 import numpy as np
@@ -13,29 +15,29 @@ from tests.learners.supervised.helpers import (
 from tests.tiny import tiny
 
 
-def test_programs_are_made_once_a_phase_and_shape(monkeypatch):
-    """What is compiled, not compiled: that takes seconds and is shown above."""
-    made = []
+def test_programs_are_made_once_per_phase_and_shape(monkeypatch):
+    """The compiler is replaced: compiling takes seconds and is shown in ``test_learner``."""
+    programs = []
 
     def noted(function, arguments):
-        made.append(function)
+        programs.append(function)
         return function
 
-    monkeypatch.setattr(compiling, "_compiled", noted)
-    plain, wanted, _ = learner_of()
+    monkeypatch.setattr(compiling, "_compile", noted)
+    plain, expected, _ = learner_of()
     learner, fleet, _ = learner_of(compile="yes")
     counts = []
     for round, rows in enumerate([[0, 1, 2], [0, 1, 2], [0, 2]], start=1):
-        for own, models in ((plain, wanted), (learner, fleet)):
-            trained(own, models, steps=3 * round, round=round, rows=np.array(rows))
-        counts.append(len(made))
+        for each, models in ((plain, expected), (learner, fleet)):
+            trained(each, models, steps=3 * round, round=round, rows=np.array(rows))
+        counts.append(len(programs))
     assert counts == [1, 1, 2]
     for client in range(3):
-        assert_row(fleet, client, {name: wanted[name][client] for name in wanted})
+        assert_row(fleet, client, {name: expected[name][client] for name in expected})
 
 
 def test_batches_that_are_too_small_are_not_compiled(monkeypatch):
-    monkeypatch.setattr(compiling, "_compiled", lambda *_: pytest.fail("compiled"))
+    monkeypatch.setattr(compiling, "_compile", lambda *_: pytest.fail("compiled"))
     learner, fleet, _ = learner_of(compile="yes", batch_size=10_000)
     start = fleet.clone()
     trained(learner, fleet)

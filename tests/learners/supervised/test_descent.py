@@ -61,8 +61,8 @@ def test_the_penalty_is_inside_the_gradient():
     def penalty(tensors, received):
         return sum((t - 2 * r).sum() for t, r in zip(tensors, received, strict=True))
 
-    wanted = by_hand(PEOPLE.partitioned(*DEAL), start, weights, 2, 3, adam, penalty)
-    assert_row(fleet, 2, wanted)
+    expected = by_hand(PEOPLE.partitioned(*DEAL), start, weights, 2, 3, adam, penalty)
+    assert_row(fleet, 2, expected)
 
 
 def test_views_show_what_was_received():
@@ -81,7 +81,7 @@ def test_views_show_what_was_received():
     assert fleet.distance(start).max() < other.distance(start).max()
 
 
-def test_the_weights_of_a_brief_replace_preferences():
+def test_weights_from_a_broadcast_replace_preferences():
     learner, fleet, _ = learner_of()
     start = fleet.clone()
     phase = Phase(weights=lambda view: view.broadcast["weights"])
@@ -105,8 +105,8 @@ def test_gradients_of_a_survey_are_the_first_step():
     for client in range(3):
         for name in fleet:
             one, two = gradients[name][2 * client], gradients[name][2 * client + 1]
-            wanted = start[name][client] - 0.1 * (0.2 * one + 0.8 * two)
-            torch.testing.assert_close(fleet[name][client], wanted, rtol=1e-4, atol=1e-6)
+            expected = start[name][client] - 0.1 * (0.2 * one + 0.8 * two)
+            torch.testing.assert_close(fleet[name][client], expected, rtol=1e-4, atol=1e-6)
     # each objective on a batch of its own, which is drawn for the survey
     problem = PEOPLE.partitioned(*DEAL)
     order = stream(1, "survey", 1, 0).permutation(problem.shares()[0].train)
@@ -152,8 +152,8 @@ def test_a_loss_of_ones_own_replaces_the_scalarisation():
     start, given = fleet.clone(), [0.2, 0.8]
     trained(learner, fleet, phase=Phase(loss=own_loss(given)))
     for client in range(3):
-        wanted = by_hand(PEOPLE.partitioned(*DEAL), start, np.array([given] * 3), client, 3, ADAM)
-        assert_row(fleet, client, wanted)
+        expected = by_hand(PEOPLE.partitioned(*DEAL), start, np.array([given] * 3), client, 3, ADAM)
+        assert_row(fleet, client, expected)
 
 
 def test_random_numbers_are_the_clients_own_whatever_stack_it_is_in():

@@ -64,8 +64,8 @@ def test_clients_with_different_numbers_of_steps_train_like_plain_pytorch():
     steps = learner.round_steps
     assert len(set(steps)) == 3
     for client in range(3):
-        wanted = by_hand(problem, start, weights, client, int(steps[client]), ADAM)
-        assert_row(fleet, client, wanted)
+        expected = by_hand(problem, start, weights, client, int(steps[client]), ADAM)
+        assert_row(fleet, client, expected)
 
 
 @pytest.mark.parametrize("epochs", [1, 2, 5])
@@ -73,10 +73,10 @@ def test_epochs_are_steps_of_each_clients_own_number(epochs):
     learner, fleet, _ = learner_of(deal=UNEVEN, local_epochs=epochs)
     sizes = learner.sizes
     assert sizes.min() < 64 < sizes.max()
-    wanted = [math.ceil(epochs * n / min(n, 64)) for n in sizes]
-    assert learner.round_steps.tolist() == wanted
+    expected = [math.ceil(epochs * n / min(n, 64)) for n in sizes]
+    assert learner.round_steps.tolist() == expected
     passing_through(learner, fleet, [Phase()], epochs)
-    assert learner.steps.tolist() == wanted
+    assert learner.steps.tolist() == expected
     plain, _, _ = learner_of(deal=UNEVEN)
     assert plain.round_steps.tolist() == [3, 3, 3], "without epochs, local_steps"
 
@@ -94,7 +94,7 @@ def test_losses_are_divided_by_what_they_are_at_the_start():
     assert_row(fleet, 0, by_hand(problem, start, weights, 0, 3, adam, scale=scale))
 
 
-def test_objectives_apart_are_trained_from_the_same_start():
+def test_each_objective_is_trained_alone_from_the_same_start():
     learner, fleet, _ = learner_of()
     start = fleet.clone()
     task = Task(1, [Phase()], start, np.full(3, 3))
@@ -103,13 +103,13 @@ def test_objectives_apart_are_trained_from_the_same_start():
     assert len(copies) == 6
     adam = lambda p: torch.optim.Adam(p, 1e-2)  # noqa: E731
     for k, weights in enumerate(np.eye(2)):
-        wanted = by_hand(PEOPLE.partitioned(*DEAL), start, [weights] * 3, 1, 3, adam)
-        assert_row(copies, 2 + k, wanted)
+        expected = by_hand(PEOPLE.partitioned(*DEAL), start, [weights] * 3, 1, 3, adam)
+        assert_row(copies, 2 + k, expected)
     assert learner.steps.tolist() == [3, 3, 3]
 
 
 def counting(counts, number, train=("*",), share=1.0):
-    """A phase that notes how often its loss is asked for, which is once a step of a crew."""
+    """Return a phase that counts the calls of its loss: one per step of a cohort."""
 
     def loss(parameters, batch, view):
         counts[number] += 1
@@ -119,7 +119,7 @@ def counting(counts, number, train=("*",), share=1.0):
 
 
 @pytest.mark.parametrize(
-    ("shares", "wanted"),
+    ("shares", "expected"),
     [
         ((0.5, 0.5), [5, 5]),
         ((0.3, 0.7), [3, 7]),
@@ -128,13 +128,13 @@ def counting(counts, number, train=("*",), share=1.0):
         ((1.0, 0.2), [10, 2]),
     ],
 )
-def test_phases_have_their_shares_of_the_steps_of_a_round(shares, wanted):
+def test_phases_have_their_shares_of_the_steps_of_a_round(shares, expected):
     """They may come to more than all of them; a client's steps are counted once."""
     learner, fleet, _ = learner_of()
     counts = [0] * len(shares)
     phases = [counting(counts, i, share=share) for i, share in enumerate(shares)]
     learner.train(fleet, np.arange(3), Task(1, phases, fleet.clone(), np.full(3, 10)))
-    assert counts == wanted
+    assert counts == expected
     assert learner.steps.tolist() == [10, 10, 10]
 
 
@@ -157,8 +157,8 @@ def numbers() -> Samples:
 
 def square_errors(outputs, batch):
     weight = batch["weight"] / batch["weight"].sum()
-    wanted = torch.stack([batch["sum"], batch["product"]], dim=-1)
-    return (F.mse_loss(outputs, wanted, reduction="none") * weight[:, None]).sum(0)
+    expected = torch.stack([batch["sum"], batch["product"]], dim=-1)
+    return (F.mse_loss(outputs, expected, reduction="none") * weight[:, None]).sum(0)
 
 
 REGRESSION = DataProblem(

@@ -25,7 +25,7 @@ from tests.tiny import PEOPLE
 
 
 class Choosy(nn.Module):
-    """Which of two layers answers depends on the data."""
+    """A network of two layers, of which the data choose one."""
 
     def __init__(self, width):
         super().__init__()
@@ -76,8 +76,8 @@ def test_judging_does_not_depend_on_padding():
         batch = {k: v[rows] for k, v in problem.columns().items()}
         model = fleet.module(client, problem.model())
         outputs = model(batch["inputs"]).detach()
-        wanted = problem.scores(outputs, batch | {"weight": torch.ones(len(rows))})
-        np.testing.assert_allclose(found[client], wanted, atol=1e-6)
+        expected = problem.scores(outputs, batch | {"weight": torch.ones(len(rows))})
+        np.testing.assert_allclose(found[client], expected, atol=1e-6)
 
 
 @pytest.mark.parametrize("network", [dropping, normalising])
@@ -112,7 +112,7 @@ def test_losses_of_ones_own_work_where_networks_cannot_be_mapped(network):
 
 @pytest.mark.parametrize("network", [dropping, normalising])
 def test_hooks_that_look_at_all_samples_do_not_see_padding(network):
-    """What a network says of a sample must not depend on who else is in the stack.
+    """The output for a sample must not depend on which other clients are in the stack.
 
     While it trains, a network that normalises its batch, or draws for it, sees the batch as a
     whole, so the samples that only fill up must not be there.
@@ -143,11 +143,11 @@ def test_a_survey_asks_the_network_as_it_predicts(network):
         yes = (view.forward(parameters, everything["inputs"])[:, 0] > 0).float()
         return {"yes": (yes * everything["weight"]).sum()}
 
-    said, _ = learner.survey(fleet, np.arange(3), ("yes",), 1, answer)
+    statistics, _ = learner.survey(fleet, np.arange(3), ("yes",), 1, answer)
     for name in fleet:
         assert torch.equal(fleet[name], start[name])
     partitioned = problem.partitioned(*UNEVEN)
     for client, share in enumerate(partitioned.shares()):
         inputs = partitioned.columns()["inputs"][torch.from_numpy(share.train)]
         model = start.module(client, partitioned.model()).eval()
-        assert said["yes"][client] == (model(inputs)[:, 0] > 0).sum()
+        assert statistics["yes"][client] == (model(inputs)[:, 0] > 0).sum()
