@@ -66,7 +66,7 @@ class Task:
     goal: IntArray
     """Number of steps that each client has taken in all when the task is done."""
     broadcast: dict[str, FloatArray] = field(default_factory=dict)
-    """What the server broadcast to each client after the survey of this round."""
+    """Values that the server broadcast to each client after the survey of this round."""
 
 
 class Learner(Protocol):

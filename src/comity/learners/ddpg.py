@@ -34,11 +34,11 @@ class DDPGSettings(OffPolicySettings):
     """Settings of DDPG; each problem has its own defaults."""
 
     batch_size: int = setting(100, "transitions in one update", at_least=1)
-    buffer_size: int = setting(200_000, "transitions a client remembers", at_least=1)
+    buffer_size: int = setting(200_000, "transitions kept per client", at_least=1)
     learning_starts: int = setting(100, "random steps before the first update", at_least=0)
     gamma: float = setting(0.98, "discount factor", at_least=0, at_most=1)
     train_freq: int = setting(1, "environment steps between trainings", at_least=1)
-    gradient_steps: int = setting(1, "updates a training; -1: one a step", at_least=-1)
+    gradient_steps: int = setting(1, "updates per training; -1: one per step", at_least=-1)
     tau: float = setting(0.005, "how far targets follow in one update", above=0, at_most=1)
     noise: float = setting(
         0.1, "spread of the exploration noise on actions between -1 and 1", at_least=0
@@ -46,7 +46,7 @@ class DDPGSettings(OffPolicySettings):
 
 
 class DDPG(OffPolicy):
-    """Deep deterministic policy gradient, as in the module's docstring."""
+    """Deep deterministic policy gradient, described in the module's docstring."""
 
     settings: DDPGSettings
     parts = (CRITIC, ACTOR)

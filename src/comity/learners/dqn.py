@@ -41,7 +41,7 @@ class DQNSettings(OffPolicySettings):
 
 
 class DQN(OffPolicy):
-    """Deep Q-learning, as in the module's docstring."""
+    """Deep Q-learning, described in the module's docstring."""
 
     settings: DQNSettings
 

@@ -40,11 +40,11 @@ class OffPolicySettings(LearnerSettings):
 
     learning_rate: float = setting(1e-3, "Adam's step size", above=0)
     batch_size: int = setting(64, "transitions in one update", at_least=1)
-    buffer_size: int = setting(50_000, "transitions a client remembers", at_least=1)
+    buffer_size: int = setting(50_000, "transitions kept per client", at_least=1)
     learning_starts: int = setting(1000, "random steps before the first update", at_least=0)
     gamma: float = setting(0.99, "discount factor", at_least=0, at_most=1)
     train_freq: int = setting(4, "environment steps between trainings", at_least=1)
-    gradient_steps: int = setting(-1, "updates a training; -1: one a step", at_least=-1)
+    gradient_steps: int = setting(-1, "updates per training; -1: one per step", at_least=-1)
     average_targets: bool = setting(False, "target networks travel and are mixed like the model")
     local_steps: int = setting(500, "environment steps a client takes in a round", at_least=1)
     total_steps: int = setting(10_000, "environment steps a client takes in all", at_least=1)
@@ -358,4 +358,5 @@ class OffPolicy(ABC):
             values.load(strip_prefix(state, f"{part}."))
 
     def _fleets(self) -> dict[str, Fleet]:
+        """Return target networks and moments by their names in `state`."""
         return {"target": self._target, "first": self._first, "second": self._second}

@@ -1,4 +1,4 @@
-"""Which steps are compiled, and how often."""
+"""Programs of steps: made once per phase and shape, and only where they are worthwhile."""
 
 from __future__ import annotations
 

@@ -16,9 +16,9 @@ class ViewTensors(NamedTuple):
     """The tensors that a `View` is made of, client first; mapped, those of one client."""
 
     received: Tree
-    """What the client received at the beginning of the round, of the trained tensors."""
+    """The trained tensors as the client received them at the beginning of the round."""
     broadcast: Tree
-    """What the server broadcast to it after the survey."""
+    """Values that the server broadcast to it after the survey."""
     drawn: Tree
     """Random numbers of one step; empty outside steps."""
     passes: Tensor
@@ -41,7 +41,7 @@ class Cohort:
     tensors: Tree
     """The models, changed in place."""
     view: ViewTensors
-    """What the hooks of a phase may look at, without the random numbers of a step."""
+    """Tensors that the hooks of a phase may look at, without the random numbers of a step."""
     linear: bool = False
     """Whether the aims are plain weights, whatever the scalarisation of the settings."""
     first: Tree = field(default_factory=dict)

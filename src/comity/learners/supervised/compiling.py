@@ -72,6 +72,7 @@ def _leaves(arguments: Arguments) -> list[Tensor]:
 
 
 def _compile(function: Callable[..., None], arguments: list[Tensor]) -> Callable[..., object]:
+    """Return a function as a compiled program of tensors like the given ones."""
     import torch._inductor  # takes a second
     from torch.fx.experimental.proxy_tensor import make_fx
 

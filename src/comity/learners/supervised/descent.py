@@ -32,7 +32,7 @@ _Samples = tuple[dict[str, Tensor], dict[str, Tensor]]  # all for training, all 
 
 
 class StepState(NamedTuple):
-    """What is the same tensors in every compiled step of a cohort."""
+    """Tensors that all compiled steps of a cohort share."""
 
     columns: Tree
     """All samples of the problem."""
@@ -43,11 +43,11 @@ class StepState(NamedTuple):
     second: Tree
     """Second moments."""
     view: ViewTensors
-    """What hooks may look at, without the random numbers of a step."""
+    """Tensors that hooks may look at, without the random numbers of a step."""
 
 
 class StepInputs(NamedTuple):
-    """What is new in every compiled step of a cohort."""
+    """Tensors that are new in every compiled step of a cohort."""
 
     batch: Tensor
     """Index of the batch (models x batch)."""

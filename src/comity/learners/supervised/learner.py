@@ -33,7 +33,7 @@ _LEAST_LOSS = 1e-3  # least divisor of a loss: an untrained network may be fair 
 
 
 class Supervised:
-    """Supervised learning, as in the module's docstring."""
+    """Supervised learning, described in the module's docstring."""
 
     differentiable: ClassVar[bool] = True
 

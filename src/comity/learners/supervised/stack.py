@@ -69,6 +69,7 @@ class NetworkStack:
         return obstacle
 
     def _obstacle(self, fleet: Fleet) -> str | None:
+        """Return the first error of losses and gradients of two samples per client, if any."""
         if set(fleet) - {name for name, _ in self.module.named_parameters()}:
             return "it keeps statistics of its batches"
         rows = np.arange(len(self._clients))
