@@ -33,7 +33,7 @@ from comity.core.phases import ClientModel
 from comity.core.rng import stream
 from comity.core.threads import limited
 from comity.federation.clients import initial_fleet
-from comity.learners import LEARNERS, Task
+from comity.learners import LEARNERS, LearnerContext, Task
 from comity.learners.scalarisation import direction_of, smooth_tchebycheff
 from comity.learners.supervised.client_data import ClientData
 from comity.problems import DataProblem
@@ -56,11 +56,12 @@ class Case:
         self.clients = tuple(range(self.configuration.clients))
         learner, settings = LEARNERS[found.learner]
         self.settings = settings(**self.configuration.learner_settings)
-        self.learner = learner(
+        context = LearnerContext(
             found, self.settings, self.clients, self.configuration.get_preferences(),
             self.configuration.seed, self.start(),
             ClientModel(self.configuration.get_module(), True),
         )  # fmt: skip
+        self.learner = learner(context)
 
     def start(self) -> Fleet:
         return initial_fleet(self.configuration, len(self.clients))
@@ -80,30 +81,30 @@ class Case:
         start = self.start()
         modules = [start.module(k, self.configuration.get_module()) for k in self.clients]
         batch_size = self.configuration.learner_settings["batch_size"]
-        holdings = ClientData(self.problem, self.clients, self.configuration.seed, batch_size)
+        data = ClientData(self.problem, self.clients, self.configuration.seed, batch_size)
         started = time.process_time()
         for client, module in enumerate(modules):
             assert isinstance(module, Spanning)
-            self._client(client, module, holdings)
+            self._client(client, module, data)
         return time.process_time() - started, modules  # type: ignore[return-value]
 
-    def _client(self, client: int, module: Spanning, holdings: ClientData) -> None:
+    def _client(self, client: int, module: Spanning, data: ClientData) -> None:
         steps = int(self.learner.round_steps[client])
         first = int(np.rint(self.algorithm.split * steps))
         owner, count = np.array([client]), len(self.problem.objectives)
         even = torch.full((count,), 1 / count)
         optimiser = self._adam(module.body)
-        for index in holdings.batches(owner, first, "batches", ROUND)[0]:
-            batch = holdings.gather(index)
+        for index in data.batches(owner, first, "batches", ROUND)[0]:
+            batch = data.gather(index)
             loss = self.problem.losses(module(batch["inputs"], even), batch)[0]
             self._step(optimiser, loss)
         optimiser = self._adam(module.hyper)
         generator = stream(self.configuration.seed, "draws 1", ROUND, client)
         size = (steps - first, self.algorithm.sampled)
         drawn = torch.from_numpy(generator.dirichlet(np.ones(count), size)).float()
-        batches = holdings.batches(owner, steps - first, "batches 1", ROUND)[0]
+        batches = data.batches(owner, steps - first, "batches 1", ROUND)[0]
         for index, preferences in zip(batches, drawn, strict=True):
-            batch = holdings.gather(index)
+            batch = data.gather(index)
             with torch.no_grad():
                 features = module.body(batch["inputs"])
             total = torch.zeros(())

@@ -26,7 +26,7 @@ from comity.federation.clients import Clients
 from comity.federation.engines.embedded import EmbeddedEngine
 from comity.federation.loop import RoundLoop
 from comity.federation.server import Server
-from comity.learners import Task
+from comity.learners import LearnerContext, Task
 from comity.learners.supervised.learner import Supervised
 from comity.learners.supervised.settings import SupervisedSettings
 from comity.problems import DataProblem, EnvironmentProblem, Objective, Samples, find, register
@@ -177,7 +177,9 @@ def fleet_of(
     conditional = algorithm.evaluation_preferences(objectives, "validation") is not None
     values = {**problem.defaults, "normalise": False, "compile": "no", **settings}
     setup = ClientModel(module, conditional, rounds, pooled=algorithm.centralised)
-    learner = Supervised(problem, SupervisedSettings(**values), clients, weights, 1, fleet, setup)
+    learner = Supervised(
+        LearnerContext(problem, SupervisedSettings(**values), clients, weights, 1, fleet, setup)
+    )
     return learner, fleet, module, problem
 
 

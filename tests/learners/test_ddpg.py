@@ -19,7 +19,7 @@ from comity.core.phases import ClientModel, Phase
 from comity.core.rng import stream, torch_seeded
 from comity.errors import UserError
 from comity.federation.clients import initial_fleet
-from comity.learners.base import Task
+from comity.learners.base import LearnerContext, Task
 from comity.learners.ddpg import DDPG, DDPGSettings
 from comity.problems import find, register
 from tests.tiny import TROLLEY
@@ -38,13 +38,15 @@ def learner_for(problem_name: str, clients=tuple(range(CLIENTS)), **settings):
     defaults = {"batch_size": BATCH, "buffer_size": 500, "learning_starts": 16}
     values = {**problem.defaults, **defaults, **settings}
     learner = DDPG(
-        problem,
-        DDPGSettings(**values),
-        clients,
-        preferences[list(clients)],
-        7,
-        fleet,
-        ClientModel(problem.model()),
+        LearnerContext(
+            problem,
+            DDPGSettings(**values),
+            clients,
+            preferences[list(clients)],
+            7,
+            fleet,
+            ClientModel(problem.model()),
+        )
     )
     return learner, fleet
 
@@ -115,12 +117,12 @@ def reference_after(learner, start, hidden, batches, client):
     return found
 
 
-def assert_same_way(found: torch.Tensor, wanted: torch.Tensor, start: torch.Tensor) -> None:
+def assert_same_way(found: torch.Tensor, expected: torch.Tensor, start: torch.Tensor) -> None:
     """Adam divides by the gradient's size, so single entries whose gradient is rounding noise may
     differ: the error is judged against how far the tensor moved."""
-    moved = (wanted - start).norm()
+    moved = (expected - start).norm()
     assert moved > 1e-5, "nothing was learned, so nothing was compared"
-    assert (found - wanted).norm() < 1e-3 * moved
+    assert (found - expected).norm() < 1e-3 * moved
 
 
 @pytest.mark.parametrize("problem_name", REAL)
@@ -131,14 +133,14 @@ def test_updates_equal_stable_baselines3(problem_name):
     environment = problem.environment()
     widths = (environment.observation_space.shape[0], environment.action_space.shape[0])
     batches = [random_batch(widths, number) for number in range(UPDATES)]
-    crew = learner._gather(fleet, ROWS, start)
+    cohort = learner._gather(fleet, ROWS, start)
     for batch in batches:
         learner._replay.sample = lambda *_, batch=batch: batch
-        learner._learn(crew, Phase(), [stream(1, "unused")] * CLIENTS)
+        learner._learn(cohort, Phase(), [stream(1, "unused")] * CLIENTS)
     state = learner.state()
     for client in range(CLIENTS):
-        wanted = reference_after(learner, start, problem.hidden, batches, client)
-        for name, tensor in wanted.items():
+        expected = reference_after(learner, start, problem.hidden, batches, client)
+        for name, tensor in expected.items():
             plain = name.removeprefix("target.")
             found = fleet[name] if name == plain else torch.from_numpy(state[name])
             assert_same_way(found[client], tensor, start[plain][client])
@@ -229,8 +231,8 @@ def test_targets_follow_by_tau():
     train(learner, fleet, 17)  # one update
     state = learner.state()
     for name in fleet:
-        wanted = 0.75 * start[name] + 0.25 * fleet[name]
-        np.testing.assert_allclose(state[f"target.{name}"], wanted.numpy(), rtol=1e-5, atol=1e-7)
+        expected = 0.75 * start[name] + 0.25 * fleet[name]
+        np.testing.assert_allclose(state[f"target.{name}"], expected.numpy(), rtol=1e-5, atol=1e-7)
 
 
 def test_a_time_limit_is_not_an_end():

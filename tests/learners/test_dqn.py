@@ -15,7 +15,7 @@ from comity.core.fleet import Fleet
 from comity.core.phases import ClientModel, Phase
 from comity.core.rng import stream, torch_seeded
 from comity.federation.clients import initial_fleet
-from comity.learners.base import Task
+from comity.learners.base import LearnerContext, Task
 from comity.learners.dqn import DQN, DQNSettings
 from comity.problems import find
 from comity.problems.environments import environments
@@ -31,13 +31,15 @@ def learner_for(problem_name: str, clients=tuple(range(CLIENTS)), **settings):
     fleet = fleet.select(list(clients)).clone()
     values = {**problem.defaults, "batch_size": BATCH, "learning_starts": 16, **settings}
     learner = DQN(
-        problem,
-        DQNSettings(**values),
-        clients,
-        preferences[list(clients)],
-        7,
-        fleet,
-        ClientModel(problem.model()),
+        LearnerContext(
+            problem,
+            DQNSettings(**values),
+            clients,
+            preferences[list(clients)],
+            7,
+            fleet,
+            ClientModel(problem.model()),
+        )
     )
     return learner, fleet
 
@@ -109,13 +111,13 @@ def test_updates_equal_stable_baselines3(problem_name, max_grad_norm):
     learner, fleet = learner_for(problem_name, max_grad_norm=max_grad_norm, gradient_steps=1)
     start = fleet.clone()
     batches = [random_batch(problem_name, number) for number in range(UPDATES)]
-    crew = learner._gather(fleet, np.arange(CLIENTS), start)
+    cohort = learner._gather(fleet, np.arange(CLIENTS), start)
     for batch in batches:
         learner._replay.sample = lambda *_, batch=batch: batch
-        learner._learn(crew, Phase(), [stream(1, "unused")] * CLIENTS)
+        learner._learn(cohort, Phase(), [stream(1, "unused")] * CLIENTS)
     for client in range(CLIENTS):
-        wanted = reference_after(problem_name, learner, start, batches, client)
-        for name, tensor in wanted.items():
+        expected = reference_after(problem_name, learner, start, batches, client)
+        for name, tensor in expected.items():
             # Adam divides by the gradient's size, so single entries whose gradient is rounding
             # noise may differ: the error is judged against how far the tensor moved
             moved = (tensor - start[name][client]).norm()
@@ -170,7 +172,7 @@ def test_epsilon_falls_over_all_steps_not_over_a_round():
         fleet, np.arange(CLIENTS), Task(1, [Phase()], fleet.clone(), np.full(CLIENTS, 16))
     )
     state = learner.state()
-    greedy = learner._best(fleet.tensors, learner._everything(CLIENTS))
+    greedy = learner._greedy(fleet.tensors, learner._observations(CLIENTS))
     for client in range(CLIENTS):
         seen, taken = state["replay.before"][client], state["replay.action"][client]
         # the very first action of a run is drawn with epsilon one
@@ -213,13 +215,13 @@ def test_averaged_targets_travel_beside_the_model():
     received = Fleet(
         {**fleet.tensors, **{name: t - 2.0 for name, t in companions.clone().tensors.items()}}
     )
-    wanted = received["target.0.weight"][2].clone()
+    expected = received["target.0.weight"][2].clone()
     learner.receive(np.array([2]), received.select([2]))
-    np.testing.assert_array_equal(learner.state()["target.0.weight"][2], wanted.numpy())
+    np.testing.assert_array_equal(learner.state()["target.0.weight"][2], expected.numpy())
     online = Fleet({name: tensor + 1.0 for name, tensor in fleet.tensors.items()})
     learner.receive(np.array([2]), online.select([2]))  # no targets among them
-    wanted = online["0.weight"][2]
-    np.testing.assert_array_equal(learner.state()["target.0.weight"][2], wanted.numpy())
+    expected = online["0.weight"][2]
+    np.testing.assert_array_equal(learner.state()["target.0.weight"][2], expected.numpy())
 
 
 def test_replay_survives_its_state():

@@ -10,7 +10,7 @@ from comity.core.phases import ClientModel, Phase
 from comity.datasets import images as pictures
 from comity.datasets.images import Album
 from comity.errors import UserError
-from comity.learners import Task
+from comity.learners import LearnerContext, Task
 from comity.learners.supervised.learner import Supervised
 from comity.learners.supervised.settings import SupervisedSettings
 from comity.problems import find, problems
@@ -230,9 +230,8 @@ def test_clients_with_few_pictures_or_classes_learn():
     assert len(problem.shares()[1].train) < problem.defaults["batch_size"]
     fleet = Fleet.of(problem.model(), 2)
     settings = SupervisedSettings(**problem.defaults, compile="no")
-    learner = Supervised(
-        problem, settings, (0, 1), np.ones((2, 1)), 1, fleet, ClientModel(problem.model())
-    )
+    model, ones = ClientModel(problem.model()), np.ones((2, 1))
+    learner = Supervised(LearnerContext(problem, settings, (0, 1), ones, 1, fleet, model))
     rows = np.arange(2)
     before = learner.survey(fleet, rows, ["losses"], 1, None)[0]["losses"]
     learner.train(fleet, rows, Task(1, [Phase()], fleet.clone(), learner.round_steps * 5, {}))
@@ -246,11 +245,12 @@ def test_networks_that_convolve_are_trained_one_by_one_and_it_is_said(kind, rema
     problem = image_problem("bright", "bright", few, network=kind).partitioned(2, 1, "iid", "equal")
     settings = SupervisedSettings(**problem.defaults, compile="no")
     fleet, ones = Fleet.of(problem.model(), 2), np.ones((2, 1))
-    learner = Supervised(problem, settings, (0, 1), ones, 1, fleet, ClientModel(problem.model()))
+    model = ClientModel(problem.model())
+    learner = Supervised(LearnerContext(problem, settings, (0, 1), ones, 1, fleet, model))
     said = [remark for remark in learner.remarks if "convolves; clients are trained" in remark]
     assert len(said) == remarks
-    crews = list(learner._crews(np.arange(2), np.array([3, 3])))
-    assert len(crews) == 1 + remarks
+    cohorts = list(learner._cohorts(np.arange(2), np.array([3, 3])))
+    assert len(cohorts) == 1 + remarks
 
 
 def test_every_problem_is_registered_twice():

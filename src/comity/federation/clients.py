@@ -22,7 +22,7 @@ from comity.core.storage import strip_prefix
 from comity.core.typing import AnyArray, BoolArray, FloatArray, IntArray, NamedArrays
 from comity.federation.messages import ClientUpdate, RoundMetrics, RoundRequest
 from comity.federation.selection import ModelSelection
-from comity.learners import LEARNERS, Learner, Task
+from comity.learners import LEARNERS, Learner, LearnerContext, Task
 
 
 def initial_fleet(configuration: Configuration, clients: int) -> Fleet:
@@ -74,18 +74,20 @@ class Clients:
         conditional = self._span is not None
         learner_class, settings_class = LEARNERS[problem.learner]
         self._learner: Learner = learner_class(
-            problem,
-            settings_class(**configuration.learner_settings),
-            clients,
-            preferences,
-            configuration.seed,
-            self._models,
-            ClientModel(
-                configuration.get_module(),
-                conditional,
-                configuration.rounds,
-                pooled=self._algorithm.centralised,
-            ),
+            LearnerContext(
+                problem,
+                settings_class(**configuration.learner_settings),
+                clients,
+                preferences,
+                configuration.seed,
+                self._models,
+                ClientModel(
+                    configuration.get_module(),
+                    conditional,
+                    configuration.rounds,
+                    pooled=self._algorithm.centralised,
+                ),
+            )
         )
         self._selection = ModelSelection(
             configuration,

@@ -1,19 +1,17 @@
-"""Learners: how clients improve their models locally."""
+"""Learners: local training of the clients of a fleet."""
 
-from typing import Any
-
-from comity.learners.base import Learner, LearnerSettings, Task
+from comity.learners.base import Learner, LearnerContext, LearnerSettings, Task
 from comity.learners.ddpg import DDPG, DDPGSettings
 from comity.learners.dqn import DQN, DQNSettings
 from comity.learners.supervised.learner import Supervised
 from comity.learners.supervised.settings import SupervisedSettings
 
-LEARNERS: dict[str, tuple[type[Any], type[LearnerSettings]]] = {
+LEARNERS: dict[str, tuple[type[Learner], type[LearnerSettings]]] = {
     "dqn": (DQN, DQNSettings),
     "ddpg": (DDPG, DDPGSettings),
     "supervised": (Supervised, SupervisedSettings),
 }
-"""Learner and settings class by the name that a problem uses."""
+"""Learner class and its settings class, by the name in `Problem.learner`."""
 
 __all__ = [
     "DDPG",
@@ -22,6 +20,7 @@ __all__ = [
     "DDPGSettings",
     "DQNSettings",
     "Learner",
+    "LearnerContext",
     "LearnerSettings",
     "Supervised",
     "SupervisedSettings",

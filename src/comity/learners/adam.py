@@ -10,7 +10,14 @@ from torch import Tensor
 
 
 class Adam:
-    """Steps stacked tensors in place, each client as if it had an optimiser of its own."""
+    """Optimiser that steps stacked tensors in place, each client as with an optimiser of its own.
+
+    Args:
+        tensors: Stacked tensors, client first.
+        first: First moments, one stacked tensor per tensor.
+        second: Second moments, one stacked tensor per tensor.
+        weight_decay: Factor of the tensor that is added to its gradient.
+    """
 
     def __init__(
         self,
@@ -23,25 +30,28 @@ class Adam:
         self._stacked = (tensors, first, second)
 
     @cached_property
-    def _apart(self) -> tuple[list[Tensor], list[Tensor], list[Tensor]]:
-        """All client by client, for when their counts differ."""
+    def _separate(self) -> tuple[list[Tensor], list[Tensor], list[Tensor]]:
+        """Tensors and moments client by client, for steps in which the counts differ."""
         tensors, first, second = self._stacked
-        return _apart(tensors), _apart(first), _apart(second)
+        return _unstacked(tensors), _unstacked(first), _unstacked(second)
 
     @torch.no_grad()
     def step(self, grads: Sequence[Tensor], counts: Tensor, rate: float) -> None:
-        """``counts`` says how many steps each client has taken before.
+        """Take one step with every client; where all counts agree, as one operation.
 
-        As long as the counts agree, one step serves all.
+        Args:
+            grads: Stacked gradients, one per tensor.
+            counts: Number of steps that each client has taken before.
+            rate: Step size.
         """
-        # the fused kernel walks through memory, whatever the strides say
+        # the fused kernel goes through memory in its order, whatever the strides are
         grads = [grad.contiguous() for grad in grads]
         together = bool((counts == counts[0]).all())
-        tensors, first, second = self._stacked if together else self._apart
+        tensors, first, second = self._stacked if together else self._separate
         steps = counts + 1
         torch._fused_adam_(  # what `torch.optim` ends in, without sorting tensors by device
             tensors,
-            grads if together else _apart(grads),
+            grads if together else _unstacked(grads),
             first,
             second,
             [],
@@ -65,7 +75,17 @@ def adam_step(
     rate: float,
     weight_decay: float = 0.0,
 ) -> None:
-    """The same step from elementary operations, which compiling fuses."""
+    """Take the step of `Adam` in elementary operations, which a compiler fuses.
+
+    Args:
+        tensors: Stacked tensors, changed in place.
+        grads: Gradients, one per tensor.
+        first: First moments, changed in place.
+        second: Second moments, changed in place.
+        count: Number of steps that all clients have taken before.
+        rate: Step size.
+        weight_decay: Factor of the tensor that is added to its gradient.
+    """
     one, two = 1 - 0.9 ** (count + 1), 1 - 0.999 ** (count + 1)
     for tensor, grad, m, v in zip(tensors, grads, first, second, strict=True):
         if weight_decay:
@@ -75,14 +95,19 @@ def adam_step(
         tensor.sub_(rate * (m / one) / ((v / two).sqrt() + 1e-8))
 
 
-def _apart(tensors: Sequence[Tensor]) -> list[Tensor]:
-    """Stacked tensors as one list: the first tensor of each client, then the second, …"""
+def _unstacked(tensors: Sequence[Tensor]) -> list[Tensor]:
+    """Return stacked tensors as one list: the first tensor of each client, then the second, …"""
     return [row for tensor in tensors for row in tensor.unbind(0)]
 
 
 @torch.no_grad()
 def clip(grads: Sequence[Tensor], limit: float) -> None:
-    """Scale each client's gradient, over all its tensors, to at most ``limit``."""
+    """Scale each client's gradient in place so that its norm is at most ``limit``.
+
+    Args:
+        grads: Stacked gradients, client first; the norm is over all tensors of a client.
+        limit: The largest norm.
+    """
     norms = [torch.linalg.vector_norm(grad.flatten(1), dim=1) for grad in grads]
     norm = torch.linalg.vector_norm(torch.stack(norms), dim=0)
     scale = (limit / (norm + 1e-6)).clamp(max=1.0)

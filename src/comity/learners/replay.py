@@ -1,4 +1,4 @@
-"""Replay buffers of all learners of a stack, learner first."""
+"""Replay buffers of all clients of a fleet, client first."""
 
 from __future__ import annotations
 
@@ -10,7 +10,13 @@ from comity.core.typing import AnyArray, FloatArray, IntArray, NamedArrays
 
 
 class Replay:
-    """For each client the last ``capacity`` transitions; ``columns`` shows what one is made of."""
+    """The last transitions of each client.
+
+    Args:
+        clients: Number of clients.
+        capacity: Number of transitions that are kept per client.
+        columns: One example of each value of a transition, for its shape and type.
+    """
 
     def __init__(self, clients: int, capacity: int, **columns: AnyArray) -> None:
         # zeros take no memory before they are written to
@@ -22,7 +28,7 @@ class Replay:
         self._added = np.zeros(clients, dtype=np.int64)
 
     def add(self, rows: IntArray, **values: AnyArray) -> None:
-        """Store one transition for each of some clients, over the oldest one when full."""
+        """Store one transition per client of ``rows``; a full buffer drops its oldest."""
         place = self._added[rows] % self._capacity
         for name, column in self._columns.items():
             column[rows, place] = values[name]
@@ -30,11 +36,16 @@ class Replay:
 
     @property
     def added(self) -> int:
-        """How many transitions were ever stored, by all."""
+        """Number of transitions that were ever stored, over all clients."""
         return int(self._added.sum())
 
     def sample(self, rows: IntArray, draws: FloatArray) -> dict[str, Tensor]:
-        """Batches (clients, batch) for draws uniform on [0, 1)."""
+        """Return stored transitions of some clients, one tensor (clients, batch, …) per column.
+
+        Args:
+            rows: The clients.
+            draws: Numbers uniform on [0, 1), (clients, batch), that choose the transitions.
+        """
         size = np.minimum(self._added[rows], self._capacity)
         index = (draws * size[:, None]).astype(np.int64)
         return {
@@ -43,11 +54,13 @@ class Replay:
         }
 
     def state(self) -> NamedArrays:
+        """Return the filled part of all buffers as plain arrays."""
         filled = int(min(self._added.max(initial=0), self._capacity))
         state = {name: column[:, :filled].copy() for name, column in self._columns.items()}
         return {**state, "added": self._added.copy()}
 
     def load(self, state: NamedArrays) -> None:
+        """Take back what `state` returned."""
         self._added = state["added"].copy()
         for name, column in self._columns.items():
             column[:, : state[name].shape[1]] = state[name]

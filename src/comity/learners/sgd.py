@@ -1,4 +1,4 @@
-"""Stochastic gradient descent with momentum, for all clients of a stack at once."""
+"""Stochastic gradient descent with momentum for all clients of a stack at once."""
 
 from __future__ import annotations
 
@@ -17,7 +17,16 @@ def sgd_step(
     mu: float,
     weight_decay: float = 0.0,
 ) -> None:
-    """m ← μ m + g + δ θ, θ ← θ − η m."""
+    """Take one step in place: m ← μ m + g + δ θ, θ ← θ − η m.
+
+    Args:
+        tensors: θ, stacked tensors, which are changed.
+        grads: g, one per tensor.
+        moments: m, one per tensor, which are changed unless ``mu`` is 0.
+        rate: η, the step size.
+        mu: μ, the momentum.
+        weight_decay: δ.
+    """
     for tensor, gradient, moment in zip(tensors, grads, moments, strict=True):
         if weight_decay:
             gradient = gradient + weight_decay * tensor

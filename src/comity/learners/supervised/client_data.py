@@ -1,4 +1,4 @@
-"""What the clients of a fleet hold: their samples, as whole parts and as batches."""
+"""The samples of the clients of a fleet, as whole parts and as batches."""
 
 from __future__ import annotations
 
@@ -14,9 +14,16 @@ from comity.problems.data import DataProblem
 
 
 class ClientData:
-    """Samples of some clients; ``rows`` and ``owners`` are clients, as places in the fleet.
+    """Samples of some clients, addressed by an *index*: a matrix of row numbers of the data set.
 
-    Samples are addressed by an *index*, a matrix of row numbers, one line a model.
+    An index has one line per model; ``rows`` and ``owners`` are clients, as rows of the fleet.
+
+    Args:
+        problem: The partitioned problem.
+        clients: Number of each client in the federation, in the order of the fleet's rows.
+        seed: Seed of the run.
+        batch_size: Number of samples in a batch; all samples where a client has fewer.
+        pooled: Whether the first client of the federation trains on the samples of all.
     """
 
     def __init__(
@@ -29,53 +36,75 @@ class ClientData:
     ) -> None:
         self._clients, self._seed = clients, seed
         self.columns = dict(problem.columns())
-        everybody = problem.shares()
-        shares = [everybody[client] for client in clients]
+        """All samples of the problem, one tensor per column."""
+        federation = problem.shares()
+        shares = [federation[client] for client in clients]
         self._train = [share.train for share in shares]
-        if pooled and clients[0] == 0:  # what the first client learns from is everyone's
-            self._train[0] = np.sort(np.concatenate([share.train for share in everybody]))
-        together = np.concatenate([share.test for share in everybody])
+        if pooled and clients[0] == 0:
+            self._train[0] = np.sort(np.concatenate([share.train for share in federation]))
+        test_of_all = np.concatenate([share.test for share in federation])
         self._parts = {
             "train": _padded(self._train),
             "validation": _padded([share.validation for share in shares]),
             "test": _padded([share.test for share in shares]),
-            "everyone": _padded([together] * len(clients)),
+            "everyone": _padded([test_of_all] * len(clients)),
         }
         self.sizes: FloatArray = np.array([len(rows) for rows in self._train], dtype=float)
+        """Number of training samples of each client."""
         self.batch_sizes: IntArray = np.minimum(self.sizes, batch_size).astype(np.int64)
-        """Who has less than a batch uses all there is."""
+        """Number of samples in a batch of each client."""
 
     def part(self, purpose: str, rows: IntArray) -> tuple[Tensor, Tensor]:
-        """The index of all samples of some clients for a purpose, and the weight of each."""
+        """Return the index of all samples of some clients for a purpose, and their weights.
+
+        Args:
+            purpose: ``train``, ``validation``, ``test`` or ``everyone`` (the test samples of all
+                clients of the federation).
+            rows: The clients. Shorter lines are filled up with samples of weight 0.
+        """
         index, weight = self._parts[purpose]
         place = torch.from_numpy(rows)
         return index[place], weight[place]
 
     def batches(self, owners: IntArray, count: int, purpose: str, round: int) -> Tensor:
-        """The index of ``count`` batches of each owner: shuffled samples, pass after pass."""
-        found: dict[int, IntArray] = {}
+        """Return the index of ``count`` batches per owner: shuffled samples, pass after pass.
+
+        Args:
+            owners: One client per model, all with batches of the same size; models of the same
+                owner get the same batches.
+            count: Number of batches.
+            purpose: Purpose of the random stream that shuffles.
+            round: Number of the round.
+        """
+        batches: dict[int, IntArray] = {}
         for owner in owners.tolist():
-            if owner in found:  # several models see the same batches of their owner
+            if owner in batches:
                 continue
             rows, size = self._train[owner], int(self.batch_sizes[owner])
             generator = stream(self._seed, purpose, round, self._clients[owner])
             passes = -(-count * size // len(rows))
             order = np.concatenate([generator.permutation(rows) for _ in range(passes)])
-            found[owner] = order[: count * size].reshape(count, size)
-        return torch.from_numpy(np.stack([found[owner] for owner in owners.tolist()]))
+            batches[owner] = order[: count * size].reshape(count, size)
+        return torch.from_numpy(np.stack([batches[owner] for owner in owners.tolist()]))
 
     def gather(
         self, index: Tensor, weight: Tensor | None = None, inputs: bool = True
     ) -> dict[str, Tensor]:
-        """The samples at an index, all of full weight unless said otherwise."""
+        """Return the samples at an index.
+
+        Args:
+            index: Row numbers of the data set.
+            weight: Weight of each sample; one for each by default.
+            inputs: Whether the column ``inputs`` is among them.
+        """
         columns = {k: c for k, c in self.columns.items() if inputs or k != "inputs"}
-        return taken(columns, index, weight)
+        return take_samples(columns, index, weight)
 
 
-def taken(
+def take_samples(
     columns: Mapping[str, Tensor], index: Tensor, weight: Tensor | None = None
 ) -> dict[str, Tensor]:
-    """Samples out of columns of all samples."""
+    """Return the samples at an index, with their ``weight`` (one for each by default)."""
     flat = index.reshape(-1)
     batch = {  # several times faster than indexing with a matrix
         name: column.index_select(0, flat).reshape(*index.shape, *column.shape[1:])
@@ -86,7 +115,7 @@ def taken(
 
 
 def _padded(parts: Sequence[IntArray]) -> tuple[Tensor, Tensor]:
-    """Rows of unequal number as one matrix, and the weight of each: 0 where it only fills up."""
+    """Return rows of unequal number as one matrix, and their weights: 0 for what fills up."""
     longest = max(len(rows) for rows in parts)
     index = np.stack([np.resize(rows, longest) for rows in parts])
     weight = np.stack([np.arange(longest) < len(rows) for rows in parts])

@@ -1,70 +1,85 @@
-"""Steps as compiled programs, and whether they can be compiled here."""
+"""Steps as compiled programs, and whether they can be compiled on this machine."""
 
 from __future__ import annotations
 
 import os
 import shutil
 from collections.abc import Callable, Hashable
+from typing import Any, TypeAlias
 
 from torch import Tensor
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
-from comity.core.typing import Tree
-
-Trees = tuple[Tree | Tensor, ...]
+Arguments: TypeAlias = tuple[Any, ...]
+"""Tensors, dicts of tensors, and tuples (also named ones) of these."""
+Step = Callable[[Any, Any], None]
+"""A function of fixed and of changing arguments, whose tensors it changes in place."""
 
 
 def compiler() -> str | None:
-    """The C++ compiler that programs are made with here."""
+    """Return the path of the C++ compiler that programs are made with, if there is one."""
     names = (os.environ.get("CXX", "g++"), "clang++", "c++")
-    return next((found for name in names if (found := shutil.which(name))), None)
+    return next((path for name in names if (path := shutil.which(name))), None)
 
 
 class Programs:
-    """Functions of tensors, which they change in place, each compiled for the shapes it meets.
+    """Functions that change tensors in place, each compiled once per set of shapes.
 
-    `torch.compile` would look before every call whether some thousand Python objects are still
-    what they were, which takes as long as everything in a step that is not a matrix product. Here
-    a function is traced down to its tensor operations; whatever else it uses must stay as it is.
+    `torch.compile` would check before every call whether some thousand Python objects are
+    unchanged, which takes as long as everything in a step that is not a matrix product. Here a
+    function is traced down to its tensor operations; whatever else it uses must not change.
     """
 
     def __init__(self) -> None:
-        self._made: dict[Hashable, Callable[..., object]] = {}
+        self._programs: dict[Hashable, Callable[..., object]] = {}
 
-    def bound(
-        self, name: Hashable, function: Callable[..., None], fixed: Trees, changing: Trees
-    ) -> Callable[[Trees], None]:
-        """``function(*fixed, *changing)`` as a program of what changes from call to call."""
-        held, first = _leaves(fixed), _leaves(changing)
-        shapes = tuple((tensor.shape, tensor.stride()) for tensor in held + first)
-        if (name, shapes) not in self._made:
-            flat, form = tree_flatten((*fixed, *changing))
-            step = _compiled(lambda *tensors: function(*tree_unflatten(tensors, form)), flat)
-            self._made[name, shapes] = step
-        program = self._made[name, shapes]
+    def bind(
+        self, name: Hashable, function: Step, fixed: Arguments, changing: Arguments
+    ) -> Callable[[Arguments], None]:
+        """Return ``function(fixed, changing)`` as a program of the changing arguments.
 
-        def run(changing: Trees) -> None:
+        Args:
+            name: Identifies the function and everything that it uses beside its arguments.
+            function: The function to compile.
+            fixed: Arguments that are the same tensors in every call.
+            changing: An example of the arguments that are given anew in every call.
+        """
+        held = _leaves(fixed)
+        shapes = tuple((leaf.shape, leaf.stride()) for leaf in held + _leaves(changing))
+        if (name, shapes) not in self._programs:
+            leaves, form = tree_flatten((fixed, changing))
+            program = _compile(lambda *tensors: function(*tree_unflatten(tensors, form)), leaves)
+            self._programs[name, shapes] = program
+        program = self._programs[name, shapes]
+
+        def run(changing: Arguments) -> None:
             program(*held, *_leaves(changing))
 
         return run
 
 
-def _leaves(trees: Trees) -> list[Tensor]:
-    """All tensors in their order; torch's own function for any tree takes ten times as long."""
-    found: list[Tensor] = []
-    for tree in trees:
-        found += tree.values() if isinstance(tree, dict) else [tree]
-    return found
+def _leaves(arguments: Arguments) -> list[Tensor]:
+    """Return all tensors in their order; torch's function for any tree is ten times slower."""
+    leaves: list[Tensor] = []
+    for argument in arguments:
+        if isinstance(argument, dict):
+            leaves += argument.values()
+        elif isinstance(argument, tuple):
+            leaves += _leaves(argument)
+        else:
+            leaves.append(argument)
+    return leaves
 
 
-def _compiled(function: Callable[..., None], arguments: list[Tensor]) -> Callable[..., object]:
+def _compile(function: Callable[..., None], arguments: list[Tensor]) -> Callable[..., object]:
+    """Return a function as a compiled program of tensors like the given ones."""
     import torch._inductor  # takes a second
     from torch.fx.experimental.proxy_tensor import make_fx
 
-    def changing(*tensors: Tensor) -> tuple[()]:
+    def in_place(*tensors: Tensor) -> tuple[()]:
         function(*tensors)
         return ()
 
-    graph = make_fx(changing)(*(tensor.clone() for tensor in arguments))
+    graph = make_fx(in_place)(*(tensor.clone() for tensor in arguments))
     compiled: Callable[..., object] = torch._inductor.compile(graph, [*arguments])
     return compiled

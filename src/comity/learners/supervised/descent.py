@@ -1,12 +1,12 @@
-"""Descent: the steps that a crew of clients takes in one phase of a round."""
+"""Descent: the steps that a cohort of clients takes in one phase of a round."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from functools import partial
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -19,25 +19,61 @@ from comity.core.rng import stream
 from comity.core.typing import IntArray, Tree
 from comity.errors import UserError
 from comity.learners.adam import Adam, adam_step
-from comity.learners.base import Task
 from comity.learners.scalarisation import direction_of, smooth_tchebycheff
 from comity.learners.sgd import sgd_step
-from comity.learners.supervised.client_data import taken
-from comity.learners.supervised.cohort import Cohort
-from comity.learners.supervised.compiling import Programs, Trees, compiler
+from comity.learners.supervised.client_data import take_samples
+from comity.learners.supervised.cohort import Cohort, ViewTensors
+from comity.learners.supervised.compiling import Programs, compiler
+from comity.learners.supervised.plan import PhasePlan, stretches
 from comity.learners.supervised.settings import SupervisedSettings
-from comity.learners.supervised.stack import Draw, Stacked
+from comity.learners.supervised.stack import DrawKey, NetworkStack
+
+_Samples = tuple[dict[str, Tensor], dict[str, Tensor]]  # all for training, all for validation
+
+
+class StepState(NamedTuple):
+    """Tensors that all compiled steps of a cohort share."""
+
+    columns: Tree
+    """All samples of the problem."""
+    tensors: Tree
+    """The models."""
+    first: Tree
+    """First moments."""
+    second: Tree
+    """Second moments."""
+    view: ViewTensors
+    """Tensors that hooks may look at, without the random numbers of a step."""
+
+
+class StepInputs(NamedTuple):
+    """Tensors that are new in every compiled step of a cohort."""
+
+    batch: Tensor
+    """Index of the batch (models x batch)."""
+    drawn: Tree
+    """Random numbers of the step."""
+    done: Tensor
+    """Number of steps that were taken before."""
 
 
 class Descent:
-    """Takes steps with stacked models; a crew's clients all have batches of the same size."""
+    """Steps of stacked models, cohort by cohort.
+
+    Args:
+        stack: The networks and samples of all clients.
+        settings: Settings of the learner.
+        clients: Number of each client in the federation, in the order of the fleet's rows.
+        seed: Seed of the run.
+    """
 
     def __init__(
-        self, stacked: Stacked, settings: SupervisedSettings, clients: tuple[int, ...], seed: int
+        self, stack: NetworkStack, settings: SupervisedSettings, clients: tuple[int, ...], seed: int
     ) -> None:
-        self.settings, self._stacked, self._holdings = settings, stacked, stacked.holdings
+        self.settings, self._stack, self._data = settings, stack, stack.data
         self._clients, self._seed = clients, seed
         self.remarks: list[str] = []
+        """Warnings about how steps are taken, for `Learner.remarks`."""
         self._programs: Programs | None = None
         if settings.compile == "yes":
             if compiler() is None:
@@ -45,112 +81,90 @@ class Descent:
                     "supervised.compile = yes needs a C++ compiler (g++ or clang++), and there is "
                     "none. Install one, or use --set supervised.compile=no."
                 )
-            if stacked.mapped and settings.optimiser == "adam":
+            if stack.mapped and settings.optimiser == "adam":
                 self._programs = Programs()
                 self.remarks.append("steps are compiled; their bits differ from uncompiled ones")
             else:
                 self.remarks.append("not compiled: only Adam's steps of mapped networks are")
 
-    def walk(
-        self,
-        models: Fleet,
-        owners: IntArray,
-        places: IntArray,
-        task: Task,
-        number: int,
-        steps: IntArray,
-        *,
-        batches: Tensor,
-        weights: Tensor | None = None,
-        gradients: Fleet | None = None,
-    ) -> None:
-        """Take a phase's steps with the models of a crew, in place.
+    def run(self, models: Fleet, plan: PhasePlan, batches: Tensor) -> None:
+        """Take a phase's steps with the models of a cohort, in place.
 
-        ``owners`` says whose data each model sees, ``places`` where these clients are in the
-        round's order. Objectives count as in ``weights``, unless the phase or the client's own
-        scalarisation has a say; ``gradients`` are those that a survey took.
+        Args:
+            models: The models, one row per entry of the plan.
+            plan: The work. Objectives count by ``plan.weights``, else by the weights of the
+                phase, else by the client's preference and the scalarisation of the settings.
+            batches: Index of the batches of all steps (models, steps, batch).
         """
-        phase = task.phases[number]
-        crew = self._crew(models, owners, *self._views(task, owners, places))
+        phase = plan.phase
+        cohort = self._cohort(models, plan.owners, *self._received(plan))
+        weights = plan.weights
         if phase.weights is not None and weights is None:
-            weigh = phase.weights
-            weights = self._stacked.each(
-                lambda r, b: weigh(View(r, b)), crew.received, crew.broadcast
+            weigh, view = phase.weights, cohort.view
+            weights = self._stack.each(
+                lambda r, b: weigh(View(r, b)), view.received, view.broadcast
             )
         if weights is not None:
-            crew.aims, crew.given = weights, True
-        names = [n for n in self._stacked.trained if any(fnmatchcase(n, p) for p in phase.train)]
-        crew.first = {name: torch.zeros_like(crew.tensors[name]) for name in names}
-        crew.second = {name: torch.zeros_like(crew.tensors[name]) for name in names}
-        crew.batches = batches
-        crew.drawn = self._drawn(phase, owners, steps, f"draws {number}", task.round)
+            cohort.view, cohort.linear = cohort.view._replace(aims=weights), True
+        names = [n for n in self._stack.trained if any(fnmatchcase(n, p) for p in phase.train)]
+        cohort.first = {name: torch.zeros_like(cohort.tensors[name]) for name in names}
+        cohort.second = {name: torch.zeros_like(cohort.tensors[name]) for name in names}
+        cohort.batches = batches
+        cohort.drawn = self._draw(plan)
         if phase.surveyed:
-            crew.stored = _stored(gradients, names, places, crew.aims)
-        whole = phase.before or phase.after_pass or phase.after
-        everything = self._everything(owners) if whole else ({}, {})
+            cohort.survey_gradients = _weighted(
+                plan.task.gradients, names, plan.places, cohort.view.aims
+            )
+        samples: _Samples = ({}, {})
+        if phase.before or phase.after_pass or phase.after:
+            samples = self._all_samples(plan.owners)
         if phase.before is not None:
-            crew.change(self._changed(phase.before, crew, everything))
-        for begin, lengths, through in self._stretches(phase, owners, steps):
+            cohort.change(self._apply(phase.before, cohort, samples))
+        for stretch in stretches(plan, self._data):
             done = 0
-            for upto in sorted(set(lengths[lengths > 0].tolist())):
-                busy = np.flatnonzero(lengths >= upto)
-                part = crew.part(busy)
-                self._steps(part, phase, (begin + done)[busy], upto - done, task.round)
-                crew.take_back(busy, part)
-                done = upto
+            for length in sorted(set(stretch.lengths[stretch.lengths > 0].tolist())):
+                busy = np.flatnonzero(stretch.lengths >= length)
+                part = cohort.part(busy)
+                begin = (stretch.begin + done)[busy]
+                self._steps(part, phase, begin, length - done, plan.task.round)
+                cohort.put_back(busy, part)
+                done = length
             if phase.after_pass is not None:
-                crew.passes = crew.passes + through
-                crew.change(self._changed(phase.after_pass, crew, everything), through)
+                passes = cohort.view.passes + stretch.complete
+                cohort.view = cohort.view._replace(passes=passes)
+                cohort.change(self._apply(phase.after_pass, cohort, samples), stretch.complete)
         if phase.after is not None:
-            crew.change(self._changed(phase.after, crew, everything))
+            cohort.change(self._apply(phase.after, cohort, samples))
 
-    def _stretches(
-        self, phase: Phase, owners: IntArray, steps: IntArray
-    ) -> Iterator[tuple[IntArray, IntArray, Tensor]]:
-        """Where each client begins, how far it goes until all meet, and who is through its data.
-
-        All go through their data side by side where something happens after each pass.
-        """
-        if phase.after_pass is None:
-            yield np.zeros_like(steps), steps, torch.zeros(len(steps), dtype=torch.bool)
-            return
-        sizes, batch = self._holdings.sizes[owners], self._holdings.batch_sizes[owners]
-        begin = np.zeros_like(steps)
-        for number in range(1, int(np.ceil(steps * batch / sizes).max()) + 1):
-            through = np.ceil(number * sizes / batch).astype(np.int64)
-            end = np.minimum(through, steps)
-            yield begin, end - begin, torch.from_numpy(through <= steps)
-            begin = end
-
-    def _steps(self, crew: Cohort, phase: Phase, begin: IntArray, count: int, round: int) -> None:
-        """So many steps of all clients of a crew, each from the step where it is."""
-        s, owners = self.settings, crew.owners
-        names = list(crew.first)
-        trained = [crew.tensors[name] for name in names]
-        first, second = list(crew.first.values()), list(crew.second.values())
+    def _steps(self, cohort: Cohort, phase: Phase, begin: IntArray, count: int, round: int) -> None:
+        """Take ``count`` steps with all models of a cohort, each from its own step ``begin``."""
+        s, owners = self.settings, cohort.owners
+        names = list(cohort.first)
+        trained = [cohort.tensors[name] for name in names]
+        first, second = list(cohort.first.values()), list(cohort.second.values())
         adam = Adam(trained, first, second, s.weight_decay) if s.optimiser == "adam" else None
         rate = s.learning_rate if phase.rate is None else phase.rate
-        self._stacked.module.train()
-        program: Callable[[Trees], None] | None = None
+        self._stack.module.train()
+        program: Callable[[StepInputs], None] | None = None
         together = bool((begin == begin[0]).all())
-        everybody = torch.arange(len(owners))
+        models = torch.arange(len(owners))
         for step in range(count):
             at = torch.from_numpy(begin + step)
-            where = (slice(None), int(at[0])) if together else (everybody, at)
-            index = crew.batches[where].contiguous()
-            drawn = {name: values[where].contiguous() for name, values in crew.drawn.items()}
-            stored = phase.surveyed and together and int(at[0]) == 0
-            if self._fuses(crew, phase) and together and not stored:
-                changing = (index, drawn, at[0].float())
-                program = program or self._program(phase, crew, changing)
-                program(changing)
+            where = (slice(None), int(at[0])) if together else (models, at)
+            index = cohort.batches[where].contiguous()
+            drawn = {name: values[where].contiguous() for name, values in cohort.drawn.items()}
+            surveyed = phase.surveyed and together and int(at[0]) == 0
+            if self._fuses(cohort, phase) and together and not surveyed:
+                inputs = StepInputs(index, drawn, at[0].float())
+                program = program or self._program(phase, cohort, inputs)
+                program(inputs)
                 continue
-            batch = self._holdings.gather(index)
-            if stored:
-                grads: Sequence[Tensor] = crew.stored
+            batch, view = self._data.gather(index), cohort.view._replace(drawn=drawn)
+            if surveyed:
+                grads: Sequence[Tensor] = cohort.survey_gradients
             else:
                 leaves = [tensor.requires_grad_() for tensor in trained]
-                total = self._total(phase, crew, batch, drawn, (round, begin + step))
+                total = self._total(phase, cohort, batch, view, DrawKey(round, begin + step))
                 grads = torch.autograd.grad(total, leaves, materialize_grads=True)
                 for leaf in leaves:
                     leaf.requires_grad_(False)
@@ -159,193 +173,193 @@ class Descent:
             else:
                 sgd_step(trained, grads, first, rate, s.momentum, s.weight_decay)
             if phase.after_step is not None:
-                given = dict(zip(names, grads, strict=True))
-                crew.change(self._corrected(phase.after_step, crew, given, drawn))
+                by_name = dict(zip(names, grads, strict=True))
+                cohort.change(self._correct(phase.after_step, cohort, by_name, view))
 
     def _total(
-        self, phase: Phase, crew: Cohort, batch: dict[str, Tensor], drawn: Tree, draw: Draw
+        self,
+        phase: Phase,
+        cohort: Cohort,
+        batch: dict[str, Tensor],
+        view: ViewTensors,
+        draw: DrawKey,
     ) -> Tensor:
-        """What the steps of all models of a crew make smaller, summed."""
+        """Return the sum over a cohort of what its models minimise."""
         if phase.loss is None:
-            losses = self._stacked.losses(crew.tensors, batch, crew.owners, draw)
-            total = self._scalarised(losses, crew.aims, crew.given).sum()
+            losses = self._stack.losses(cohort.tensors, batch, cohort.owners, draw)
+            total = self._scalarise(losses, view.aims, cohort.linear).sum()
         else:
-            lose = phase.loss
+            loss = phase.loss
 
-            def of_one(tensors: Tree, batch: Batch, *seen: Any) -> Tensor:
-                return lose(tensors, batch, self._view(crew.given, *seen))
+            def client_loss(tensors: Tree, batch: Batch, view: ViewTensors) -> Tensor:
+                return loss(tensors, batch, self._view(view, cohort.linear))
 
-            seen = (crew.received, crew.broadcast, drawn, crew.passes, crew.scale, crew.aims)
-            each = self._stacked.each
-            total = each(of_one, crew.tensors, batch, *seen, owners=crew.owners, draw=draw).sum()
+            total = self._stack.each(
+                client_loss, cohort.tensors, batch, view, owners=cohort.owners, draw=draw
+            ).sum()
         penalty = phase.penalty
         if penalty is None:
             return total
-        pulls: Tensor = vmap(lambda t, r, b: penalty(t, View(r, b)))(
-            crew.tensors, crew.received, crew.broadcast
+        penalties: Tensor = vmap(lambda t, r, b: penalty(t, View(r, b)))(
+            cohort.tensors, view.received, view.broadcast
         )
-        return total + pulls.sum()
+        return total + penalties.sum()
 
-    def _fuses(self, crew: Cohort, phase: Phase) -> bool:
-        """Whether steps are compiled.
+    def _fuses(self, cohort: Cohort, phase: Phase) -> bool:
+        """Return whether steps are compiled.
 
-        Batches smaller than asked for come in many sizes, and each would need its program.
+        Batches smaller than the setting have many sizes, and each would need its own program.
         """
-        full = crew.batches.shape[-1] == self.settings.batch_size
+        full = cohort.batches.shape[-1] == self.settings.batch_size
         return self._programs is not None and full and phase.after_step is None
 
-    def _program(self, phase: Phase, crew: Cohort, changing: Trees) -> Callable[[Trees], None]:
-        """The steps of a crew, compiled."""
+    def _program(
+        self, phase: Phase, cohort: Cohort, inputs: StepInputs
+    ) -> Callable[[StepInputs], None]:
+        """Return the steps of a cohort as a compiled program."""
         assert self._programs is not None
-        fixed = (
-            self._holdings.columns, crew.tensors, crew.first, crew.second,
-            crew.received, crew.broadcast, crew.passes, crew.scale, crew.aims,
-        )  # fmt: skip
-        name = (phase, crew.given, tuple(crew.broadcast))
-        step = partial(self._fused_step, phase, crew.given)
-        return self._programs.bound(name, step, fixed, changing)
+        state = StepState(
+            self._data.columns, cohort.tensors, cohort.first, cohort.second, cohort.view
+        )
+        name = (phase, cohort.linear, tuple(cohort.view.broadcast))
+        step = partial(self._fused_step, phase, cohort.linear)
+        return self._programs.bind(name, step, state, inputs)
 
-    def _fused_step(
-        self,
-        phase: Phase,
-        given: bool,
-        columns: Tree,
-        tensors: Tree,
-        first: Tree,
-        second: Tree,
-        received: Tree,
-        broadcast: Tree,
-        passes: Tensor,
-        scale: Tensor,
-        aims: Tensor,
-        index: Tensor,
-        drawn: Tree,
-        count: Tensor,
-    ) -> None:
-        """One step as one program, written for one client and mapped: what is compiled."""
+    def _fused_step(self, phase: Phase, linear: bool, state: StepState, inputs: StepInputs) -> None:
+        """Take one step, written for one client and mapped: the function that is compiled."""
 
-        def of_one(trained: Tree, tensors: Tree, batch: Batch, aim: Tensor, *seen: Any) -> Tensor:
-            parameters, view = {**tensors, **trained}, self._view(given, *seen, aim)
+        def client_loss(trained: Tree, tensors: Tree, batch: Batch, view: ViewTensors) -> Tensor:
+            parameters, shown = {**tensors, **trained}, self._view(view, linear)
             if phase.loss is None:
-                total = view.objective(view.forward(parameters, batch["inputs"]), batch)
+                total = shown.objective(shown.forward(parameters, batch["inputs"]), batch)
             else:
-                total = phase.loss(parameters, batch, view)
+                total = phase.loss(parameters, batch, shown)
             if phase.penalty is not None:
-                total = total + phase.penalty(parameters, view)
+                total = total + phase.penalty(parameters, shown)
             return total
 
-        trained = {name: tensors[name] for name in first}
-        seen = (received, broadcast, drawn, passes, scale)
-        grads = vmap(grad(of_one))(trained, tensors, taken(columns, index), aims, *seen)
+        trained = {name: state.tensors[name] for name in state.first}
+        batch, view = take_samples(state.columns, inputs.batch), state.view
+        grads = vmap(grad(client_loss))(
+            trained, state.tensors, batch, view._replace(drawn=inputs.drawn)
+        )
         rate = self.settings.learning_rate if phase.rate is None else phase.rate
         adam_step(
             list(trained.values()),
-            [grads[name] for name in first],
-            list(first.values()),
-            list(second.values()),
-            count,
+            [grads[name] for name in state.first],
+            list(state.first.values()),
+            list(state.second.values()),
+            inputs.done,
             rate,
             self.settings.weight_decay,
         )
 
     def _aims(self, owners: IntArray) -> Tensor:
-        """What each model's losses are weighed by: importance, or the direction it stands for."""
-        importance = self._stacked.preferences[owners]
+        """Return the preference of each model's owner, or the direction that honours it."""
+        importance = self._stack.preferences[owners]
         if self.settings.scalarisation == "linear":
             return importance
         return direction_of(importance, self.settings.least_weight)
 
-    def _scalarised(self, losses: Tensor, aims: Tensor, given: bool) -> Tensor:
-        if given or self.settings.scalarisation == "linear":
+    def _scalarise(self, losses: Tensor, aims: Tensor, linear: bool) -> Tensor:
+        """Return one loss per model; ``linear`` overrides the scalarisation of the settings."""
+        if linear or self.settings.scalarisation == "linear":
             return (aims * losses).sum(dim=-1)
         return smooth_tchebycheff(losses, aims, self.settings.smoothing)
 
     @torch.no_grad()
-    def _corrected(
-        self, correct: Callable[[Tree, Tree, View], Tree], crew: Cohort, grads: Tree, drawn: Tree
+    def _correct(
+        self,
+        after_step: Callable[[Tree, Tree, View], Tree],
+        cohort: Cohort,
+        grads: Tree,
+        view: ViewTensors,
     ) -> Tree:
-        """What changes after a step beside what the optimiser did."""
+        """Return the tensors that a phase changes after the optimiser's step."""
 
-        def of_one(tensors: Tree, grads: Tree, *seen: Any) -> Tree:
-            return correct(tensors, grads, self._view(crew.given, *seen))
+        def client_correction(tensors: Tree, grads: Tree, view: ViewTensors) -> Tree:
+            return after_step(tensors, grads, self._view(view, cohort.linear))
 
-        seen = (crew.received, crew.broadcast, drawn, crew.passes, crew.scale, crew.aims)
-        changed: Tree = self._stacked.each(of_one, crew.tensors, grads, *seen)
-        return changed
+        changes: Tree = self._stack.each(client_correction, cohort.tensors, grads, view)
+        return changes
 
-    def _drawn(
-        self, phase: Phase, owners: IntArray, steps: IntArray, purpose: str, round: int
-    ) -> Tree:
-        """The random numbers of all steps, each client's from a stream of its own."""
-        if phase.draw is None:
+    def _draw(self, plan: PhasePlan) -> Tree:
+        """Return the random numbers of all steps, each client's from a stream of its own."""
+        draw, steps = plan.phase.draw, plan.steps
+        if draw is None:
             return {}
-        most, drawn = int(steps.max()), []
-        for owner, count in zip(owners.tolist(), steps.tolist(), strict=True):
-            generator = stream(self._seed, purpose, round, self._clients[owner])
-            values = phase.draw(generator, count, int(self._holdings.batch_sizes[owner]))
-            drawn.append({name: np.resize(v, (most, *v.shape[1:])) for name, v in values.items()})
-        return {n: torch.from_numpy(np.stack([d[n] for d in drawn])).float() for n in drawn[0]}
+        most, purpose, clients = int(steps.max()), f"draws {plan.number}", []
+        for owner, count in zip(plan.owners.tolist(), steps.tolist(), strict=True):
+            generator = stream(self._seed, purpose, plan.task.round, self._clients[owner])
+            values = draw(generator, count, int(self._data.batch_sizes[owner]))
+            clients.append({n: np.resize(v, (most, *v.shape[1:])) for n, v in values.items()})
+        return {n: torch.from_numpy(np.stack([c[n] for c in clients])).float() for n in clients[0]}
 
     @torch.no_grad()
-    def said(self, update: Update, models: Fleet, rows: IntArray) -> Tree:
-        """What an update says of models that some clients hold and of all their samples."""
-        received = models.group(*self._stacked.trained).tensors
-        crew = self._crew(models, rows, received, {})
-        return self._changed(update, crew, self._everything(rows))
+    def survey(self, update: Update, models: Fleet, rows: IntArray) -> Tree:
+        """Return what an update computes from clients' models and all their samples.
 
-    def _view(self, given: bool, *seen: Any) -> View:
-        """What one client may look at; made inside a mapped hook."""
-        *shown, aim = seen
-        view = self._stacked.view(*shown)
+        Args:
+            update: A function of one client's tensors, training samples and view.
+            models: The models, one per client of ``rows``.
+            rows: The clients, as rows of the fleet.
+        """
+        received = models.group(*self._stack.trained).tensors
+        cohort = self._cohort(models, rows, received, {})
+        return self._apply(update, cohort, self._all_samples(rows))
+
+    def _view(self, tensors: ViewTensors, linear: bool) -> View:
+        """Return the view of one client with its objective; made inside a mapped hook."""
+        view = self._stack.view(tensors)
 
         def objective(outputs: Tensor, batch: Batch) -> Tensor:
-            return self._scalarised(view.losses(outputs, batch), aim, given)
+            return self._scalarise(view.losses(outputs, batch), tensors.aims, linear)
 
         return replace(view, rate=self.settings.learning_rate, objective=objective)
 
-    def _crew(self, models: Fleet, owners: IntArray, received: Tree, broadcast: Tree) -> Cohort:
+    def _cohort(self, models: Fleet, owners: IntArray, received: Tree, broadcast: Tree) -> Cohort:
+        """Return models as a cohort, before its first step."""
         tensors = {name: tensor.detach() for name, tensor in models.tensors.items()}
         passes = torch.zeros(len(owners))
-        scale, aims = self._stacked.scale[owners], self._aims(owners)
-        return Cohort(owners, tensors, received, broadcast, scale, passes, aims)
+        scale, aims = self._stack.scale[owners], self._aims(owners)
+        return Cohort(owners, tensors, ViewTensors(received, broadcast, {}, passes, scale, aims))
 
-    def _views(self, task: Task, owners: IntArray, places: IntArray) -> tuple[Tree, Tree]:
-        """What some clients received and were told; ``places`` are theirs in the round's order."""
-        received = task.start.group(*self._stacked.trained).select(owners).tensors
+    def _received(self, plan: PhasePlan) -> tuple[Tree, Tree]:
+        """Return what each model's owner received, and what was broadcast to it."""
+        task, places = plan.task, plan.places
+        received = task.start.group(*self._stack.trained).select(plan.owners).tensors
         broadcast = {k: torch.from_numpy(v[places]).float() for k, v in task.broadcast.items()}
         return received, broadcast
 
-    def _everything(self, owners: IntArray) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-        """All training and validation samples; what only fills up has no weight."""
-        parts = [self._holdings.part(purpose, owners) for purpose in ("train", "validation")]
-        return self._holdings.gather(*parts[0]), self._holdings.gather(*parts[1])
+    def _all_samples(self, owners: IntArray) -> _Samples:
+        """Return all training and validation samples; what fills up has no weight."""
+        parts = [self._data.part(purpose, owners) for purpose in ("train", "validation")]
+        return self._data.gather(*parts[0]), self._data.gather(*parts[1])
 
     @torch.no_grad()
-    def _changed(
-        self, update: Update, crew: Cohort, everything: tuple[dict[str, Tensor], dict[str, Tensor]]
-    ) -> Tree:
-        """What an update says of all samples of each client of a crew."""
+    def _apply(self, update: Update, cohort: Cohort, samples: _Samples) -> Tree:
+        """Return the tensors that an update gives for all samples of each client of a cohort."""
 
-        def of_one(tensors: Tree, batch: Batch, validation: Batch, *seen: Any) -> Tree:
-            view = replace(self._view(crew.given, *seen), validation=validation)
-            return update(tensors, batch, view)
+        def client_update(
+            tensors: Tree, batch: Batch, validation: Batch, view: ViewTensors
+        ) -> Tree:
+            shown = replace(self._view(view, cohort.linear), validation=validation)
+            return update(tensors, batch, shown)
 
-        self._stacked.module.eval()
-        nothing: Tree = {}
-        seen = (crew.received, crew.broadcast, nothing, crew.passes, crew.scale, crew.aims)
-        changed: Tree = self._stacked.each(of_one, crew.tensors, *everything, *seen)
-        return changed
+        self._stack.module.eval()
+        changes: Tree = self._stack.each(client_update, cohort.tensors, *samples, cohort.view)
+        return changes
 
 
-def _stored(
+def _weighted(
     gradients: Fleet | None, names: Sequence[str], places: IntArray, weights: Tensor
 ) -> list[Tensor]:
-    """Σ_k w_k ∇f_k with the gradients that the survey took."""
+    """Return Σ_k w_k ∇f_k with the gradients that the survey took, one tensor per name."""
     assert gradients is not None, "an algorithm reuses gradients that it did not ask for"
     count = weights.shape[1]
-    summed = []
+    sums = []
     for name in names:
         stacked = gradients[name]
         each = stacked.reshape(-1, count, *stacked.shape[1:])[places]
-        summed.append(torch.einsum("nk,nk...->n...", weights.to(each.dtype), each))
-    return summed
+        sums.append(torch.einsum("nk,nk...->n...", weights.to(each.dtype), each))
+    return sums

@@ -1,9 +1,9 @@
 """Supervised learning on several objectives for all clients of a fleet at once.
 
 Any network, any vector of differentiable losses. Clients whose batches have the same size are a
-*crew*: one stack of tensors, one gradient, one step. Clients with fewer samples than a batch use
-all they have, and so form crews of their own: nothing is padded while training, because a loss may
-speak of a batch as a whole. The optimiser starts afresh in every round.
+*cohort*: one stack of tensors, one gradient, one step. Clients with fewer samples than a batch use
+all of them, and so form cohorts of their own: nothing is padded while training, because a loss may
+depend on the batch as a whole. The optimiser starts afresh in every round.
 """
 
 from __future__ import annotations
@@ -17,61 +17,57 @@ from torch import Tensor
 from torch.func import vmap
 
 from comity.core.fleet import Fleet
-from comity.core.phases import ClientModel, Update
+from comity.core.phases import Update
 from comity.core.typing import FloatArray, IntArray, NamedArrays
 from comity.errors import UserError
-from comity.learners.base import Task
+from comity.learners.base import LearnerContext, Task
 from comity.learners.supervised.client_data import ClientData
 from comity.learners.supervised.descent import Descent
+from comity.learners.supervised.plan import PhasePlan
 from comity.learners.supervised.settings import SupervisedSettings
-from comity.learners.supervised.stack import Stacked
+from comity.learners.supervised.stack import DrawKey, NetworkStack
 from comity.problems.base import Problem
 from comity.problems.data import DataProblem
 
-_LEAST_LOSS = 1e-3  # an untrained network may be fair by accident: no loss is divided by less
+_LEAST_LOSS = 1e-3  # least divisor of a loss: an untrained network may be fair by accident
 
 
 class Supervised:
-    """See the module's docstring."""
+    """Supervised learning, described in the module's docstring."""
 
     differentiable: ClassVar[bool] = True
 
-    def __init__(
-        self,
-        problem: DataProblem,
-        settings: SupervisedSettings,
-        clients: tuple[int, ...],
-        preferences: FloatArray,
-        seed: int,
-        fleet: Fleet,
-        setup: ClientModel,
-    ) -> None:
-        self.settings, self._problem, self._clients, self._seed = settings, problem, clients, seed
-        self._pooled = setup.pooled
-        self._holdings = ClientData(problem, clients, seed, settings.batch_size, setup.pooled)
-        self._stacked = Stacked(problem, setup, self._holdings, clients, preferences, seed)
+    def __init__(self, context: LearnerContext) -> None:
+        problem, settings, clients = context.problem, context.settings, context.clients
+        assert isinstance(problem, DataProblem)
+        assert isinstance(settings, SupervisedSettings)
+        self.settings, self._problem, self._clients = settings, problem, clients
+        self._pooled = context.client_model.pooled
+        self._data = ClientData(problem, clients, context.seed, settings.batch_size, self._pooled)
+        self._stack = NetworkStack(context, self._data)
         self._steps = np.zeros(len(clients), dtype=np.int64)
         self._skipped = np.zeros(len(clients), dtype=np.int64)
         self._remarks: list[str] = []
-        if obstacle := self._stacked.settle(fleet):
+        if obstacle := self._stack.find_obstacle(context.fleet):
             self._remarks.append(
                 f"the network cannot be run for all clients at once ({obstacle}); clients are "
                 "trained one by one, which is slower"
             )
-        elif not self._stacked.mapped:
+        elif not self._stack.mapped:
             self._remarks.append("the network convolves; clients are trained one by one")
-        if setup.pooled:
+        if self._pooled:
             self._remarks.append(
                 "not federated: the data of all clients are pooled; their bytes are not counted"
             )
-        self._descent = Descent(self._stacked, settings, clients, seed)
+        self._descent = Descent(self._stack, settings, clients, context.seed)
         self._remarks += self._descent.remarks
         if settings.normalise:
-            first = self._stacked.initial_losses(fleet.tensors)
-            self._stacked.scale = first.clamp(min=_LEAST_LOSS)
+            losses = self._stack.initial_losses(context.fleet.tensors)
+            self._stack.scale = losses.clamp(min=_LEAST_LOSS)
 
     @classmethod
     def check(cls, problem: Problem) -> None:
+        """Raise a `UserError` if the problem's clients have no data."""
         if not isinstance(problem, DataProblem):
             raise UserError(
                 f"problem {problem.name}: its clients have environments, not data, so supervised "
@@ -80,74 +76,87 @@ class Supervised:
 
     @property
     def steps(self) -> IntArray:
+        """Number of training steps that each client has taken."""
         return self._steps
 
     @property
     def sizes(self) -> FloatArray:
-        return self._holdings.sizes
+        """Number of training samples of each client."""
+        return self._data.sizes
 
     @property
     def round_steps(self) -> IntArray:
+        """Number of steps per round: the setting, or enough for ``local_epochs`` passes."""
         steps = np.full(len(self._clients), self.settings.local_steps)
         if epochs := self.settings.local_epochs:
-            steps = -(-epochs * self.sizes // self._holdings.batch_sizes).astype(np.int64)
+            steps = -(-epochs * self.sizes // self._data.batch_sizes).astype(np.int64)
         if self._pooled:
             steps[np.array(self._clients) != 0] = 0
         return steps
 
     @property
     def remarks(self) -> tuple[str, ...]:
+        """Warnings about networks that are not mapped, pooled data and compiled steps."""
         return tuple(self._remarks)
 
     @property
     def skipped(self) -> IntArray:
+        """Number of undefined loss terms of each client that were left out."""
         return self._skipped
 
     # -- around training -------------------------------------------------------------------
 
     def receive(self, rows: IntArray, received: Fleet) -> None:
-        """Nothing is kept beside the model."""
+        """Do nothing: nothing is kept beside the model."""
 
     def restart(self, rows: IntArray, models: Fleet) -> None:
-        """Nothing is kept beside the model."""
+        """Do nothing: nothing is kept beside the model."""
 
     def companions(self) -> Fleet | None:
+        """Return None: nothing travels beside the model."""
         return None
 
     def evaluate(
         self, fleet: Fleet, rows: IntArray, purpose: str, episodes: int
     ) -> tuple[FloatArray, IntArray]:
-        """Scores on each client's validation or test samples, or on the test of everyone."""
-        scores = self._stacked.evaluate(fleet.select(rows).tensors, rows, purpose)
+        """Return the scores on all samples for a purpose; they cost no steps."""
+        scores = self._stack.evaluate(fleet.select(rows).tensors, rows, purpose)
         return scores, np.zeros(len(rows), dtype=np.int64)
 
     def evaluate_preferences(
         self, fleet: Fleet, rows: IntArray, purpose: str, preferences: FloatArray
     ) -> FloatArray:
-        return self._stacked.evaluate_preferences(
+        """Return the scores on all samples for a purpose, at each preference."""
+        return self._stack.evaluate_preferences(
             fleet.select(rows).tensors, rows, purpose, preferences
         )
 
     def survey(
-        self, fleet: Fleet, rows: IntArray, asked: Sequence[str], round: int, survey_client: Update
+        self,
+        fleet: Fleet,
+        rows: IntArray,
+        statistics: Sequence[str],
+        round: int,
+        survey_client: Update,
     ) -> tuple[NamedArrays, Fleet | None]:
-        """Losses over all training samples; gradients, each objective's on a batch of its own."""
-        stacked, values = self._stacked, NamedArrays()
+        """Return losses over all training samples, and each objective's gradient on one batch."""
+        stack, values = self._stack, NamedArrays()
         models = fleet.select(rows)
-        if "losses" in asked:
-            losses = stacked.whole_losses(models.tensors, rows) / stacked.scale[rows]
+        if "losses" in statistics:
+            losses = stack.training_losses(models.tensors, rows) / stack.scale[rows]
             values["losses"] = losses.double().numpy()
-        if "preferences" in asked:
-            values["preferences"] = stacked.preferences[rows].double().numpy()
-        gradients = self._jacobians(models, rows, round) if "gradients" in asked else None
-        if set(asked) - {"losses", "preferences", "gradients"}:
-            said = self._descent.said(survey_client, models, rows)
-            values |= {name: value.double().numpy() for name, value in said.items()}
+        if "preferences" in statistics:
+            values["preferences"] = stack.preferences[rows].double().numpy()
+        gradients = self._jacobians(models, rows, round) if "gradients" in statistics else None
+        if set(statistics) - {"losses", "preferences", "gradients"}:
+            others = self._descent.survey(survey_client, models, rows)
+            values |= {name: value.double().numpy() for name, value in others.items()}
         return values, gradients
 
     # -- training --------------------------------------------------------------------------
 
     def train(self, fleet: Fleet, rows: IntArray, task: Task) -> None:
+        """Train clients in place, phase by phase, each phase cohort by cohort."""
         left = np.maximum(task.goal - self._steps[rows], 0)
         ends = np.cumsum([0.0, *(phase.share for phase in task.phases)])
         bounds = np.rint(np.outer(ends, left)).astype(np.int64)
@@ -155,91 +164,83 @@ class Supervised:
             steps = bounds[number + 1] - bounds[number]
             if (most := task.phases[number].steps) is not None:
                 steps = np.minimum(steps, most)
-            for places in self._crews(rows, steps):
+            for places in self._cohorts(rows, steps):
                 models = fleet.select(rows[places])
-                self._walk(models, rows[places], places, task, number, steps[places], None)
+                self._run(models, PhasePlan(task, number, rows[places], places, steps[places]))
                 fleet.put(rows[places], models)
         self._steps[rows] = np.maximum(self._steps[rows], task.goal)
 
     def train_per_objective(self, fleet: Fleet, rows: IntArray, task: Task) -> Fleet:
+        """Return copies of the models, each trained on one objective in the first phase."""
         count = len(self._problem.objectives)
         copies = fleet.select(np.repeat(rows, count)).clone()
         steps = np.maximum(task.goal - self._steps[rows], 0)
-        for places in self._crews(rows, steps):
+        for places in self._cohorts(rows, steps):
             inside = (places[:, None] * count + np.arange(count)).ravel()
             models = copies.select(inside)
-            each = torch.eye(count).repeat(len(places), 1)
+            weights = torch.eye(count).repeat(len(places), 1)
             owners, lines = np.repeat(rows[places], count), np.repeat(places, count)
-            self._walk(models, owners, lines, task, 0, steps[lines], each)
+            self._run(models, PhasePlan(task, 0, owners, lines, steps[lines], weights))
             copies.put(inside, models)
         self._steps[rows] = np.maximum(self._steps[rows], task.goal)
         return copies
 
-    def _crews(self, rows: IntArray, steps: IntArray) -> Iterator[IntArray]:
-        """Clients (as places in ``rows``) with equal batches and some steps to take.
+    def _cohorts(self, rows: IntArray, steps: IntArray) -> Iterator[IntArray]:
+        """Yield clients (as places in ``rows``) with batches of equal size and steps to take.
 
-        Where nothing is gained by a stack, a client goes all its way before the next one starts,
-        because one network fits into the processor's caches.
+        Networks that are not mapped train one client after the other: one network fits into the
+        processor's caches.
         """
-        if not self._stacked.mapped:
+        if not self._stack.mapped:
             yield from (np.array([place]) for place in np.flatnonzero(steps > 0))
             return
-        sizes = self._holdings.batch_sizes[rows]
-        for batch in sorted(set(sizes[steps > 0].tolist())):
-            yield np.flatnonzero((sizes == batch) & (steps > 0))
+        sizes = self._data.batch_sizes[rows]
+        for size in sorted(set(sizes[steps > 0].tolist())):
+            yield np.flatnonzero((sizes == size) & (steps > 0))
 
-    def _walk(
-        self,
-        models: Fleet,
-        owners: IntArray,
-        places: IntArray,
-        task: Task,
-        number: int,
-        steps: IntArray,
-        weights: Tensor | None,
-    ) -> None:
-        purpose = f"batches {number}" if number else "batches"
-        batches = self._holdings.batches(owners, int(steps.max()), purpose, task.round)
-        self._count_skipped(owners, batches, steps)
-        self._descent.walk(
-            models, owners, places, task, number, steps,
-            batches=batches, weights=weights, gradients=task.gradients,
-        )  # fmt: skip
+    def _run(self, models: Fleet, plan: PhasePlan) -> None:
+        """Take the steps of a plan on fresh batches, in place."""
+        purpose = f"batches {plan.number}" if plan.number else "batches"
+        most = int(plan.steps.max())
+        batches = self._data.batches(plan.owners, most, purpose, plan.task.round)
+        self._count_skipped(plan, batches)
+        self._descent.run(models, plan, batches)
 
     def _jacobians(self, models: Fleet, rows: IntArray, round: int) -> Fleet:
-        """∇f_k of each client, one row an objective, each on a batch of its own."""
-        trained, count = self._stacked.trained, len(self._problem.objectives)
-        found = {n: torch.zeros(len(rows), count, *models[n].shape[1:]) for n in trained}
-        sizes = self._holdings.batch_sizes[rows]
-        self._stacked.module.train()
+        """Return ∇f_k of each client, one row per objective, each on a batch of its own."""
+        trained, count = self._stack.trained, len(self._problem.objectives)
+        gradients = {n: torch.zeros(len(rows), count, *models[n].shape[1:]) for n in trained}
+        sizes = self._data.batch_sizes[rows]
+        self._stack.module.train()
         for size in sorted(set(sizes)):
             places = np.flatnonzero(sizes == size)
-            batches = self._holdings.batches(rows[places], count, "survey", round)
+            batches = self._data.batches(rows[places], count, "survey", round)
             for k in range(count):
                 tensors = {n: t.detach().clone() for n, t in models.select(places).tensors.items()}
                 leaves = [tensors[name].requires_grad_() for name in trained]
-                batch = self._holdings.gather(batches[:, k])
-                draw = (round, np.full(len(places), -1 - k))
-                losses = self._stacked.losses(tensors, batch, rows[places], draw)
+                batch = self._data.gather(batches[:, k])
+                draw = DrawKey(round, np.full(len(places), -1 - k))
+                losses = self._stack.losses(tensors, batch, rows[places], draw)
                 grads = torch.autograd.grad(losses[:, k].sum(), leaves, materialize_grads=True)
-                for name, value in zip(trained, grads, strict=True):
-                    found[name][places, k] = value
-        return Fleet({name: tensor.flatten(0, 1) for name, tensor in found.items()})
+                for name, gradient in zip(trained, grads, strict=True):
+                    gradients[name][places, k] = gradient
+        return Fleet({name: tensor.flatten(0, 1) for name, tensor in gradients.items()})
 
-    # -- what goes with a crew -------------------------------------------------------------
-
-    def _count_skipped(self, owners: IntArray, batches: Tensor, steps: IntArray) -> None:
+    def _count_skipped(self, plan: PhasePlan, batches: Tensor) -> None:
+        """Count the loss terms that are undefined in the batches of the steps of a plan."""
         undefined = self._problem.undefined
         if undefined is not None:
             terms: Callable[..., Tensor] = vmap(vmap(undefined))
-            found = terms(self._holdings.gather(batches, inputs=False)).sum(dim=2).numpy()
-            taken = np.arange(batches.shape[1]) < steps[:, None]
-            np.add.at(self._skipped, owners, (found * taken).sum(axis=1))
+            counts = terms(self._data.gather(batches, inputs=False)).sum(dim=2).numpy()
+            taken = np.arange(batches.shape[1]) < plan.steps[:, None]
+            np.add.at(self._skipped, plan.owners, (counts * taken).sum(axis=1))
 
     # -- persistence -----------------------------------------------------------------------
 
     def state(self) -> NamedArrays:
+        """Return the counts of steps and of skipped terms as plain arrays."""
         return {"steps": self._steps, "skipped": self._skipped}
 
     def load(self, state: NamedArrays) -> None:
+        """Take back what `state` returned."""
         self._steps, self._skipped = state["steps"].copy(), state["skipped"].copy()

@@ -1,4 +1,4 @@
-"""How supervised learning is set up."""
+"""Settings of supervised learning."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from comity.learners.base import LearnerSettings
 from comity.learners.supervised.compiling import compiler
 from comity.settings import setting
 
-_PAYS = 200_000  # client steps from which the seconds that compiling takes are earned back
+_WORTHWHILE = 200_000  # client steps of a run from which compiling saves more time than it takes
 
 
 class SupervisedSettings(LearnerSettings):
-    """Settings of supervised learning; each problem brings its own defaults."""
+    """Settings of supervised learning; each problem has its own defaults."""
 
     learning_rate: float = setting(1e-3, "step size", above=0)
     batch_size: int = setting(256, "samples in one step; all where a client has less", at_least=1)
@@ -39,9 +39,12 @@ class SupervisedSettings(LearnerSettings):
     total_steps: int = setting(1500, "steps a client takes in all", at_least=1)
 
     def decided(self, stack: int) -> Self:
-        """With what depends on the length of the run written down: compiled bits are others."""
+        """Return the settings with ``compile`` decided by the length of the run.
+
+        Compiled steps give other bits, so the choice is written into the configuration.
+        """
         if self.compile != "auto":
             return self
-        known = self.local_epochs == 0  # who goes through its data takes steps of its own number
-        pays = known and stack * self.total_steps >= _PAYS and compiler() is not None
-        return self.model_copy(update={"compile": "yes" if pays else "no"})
+        known = self.local_epochs == 0  # with epochs, the steps depend on each client's data
+        worthwhile = known and stack * self.total_steps >= _WORTHWHILE and compiler() is not None
+        return self.model_copy(update={"compile": "yes" if worthwhile else "no"})

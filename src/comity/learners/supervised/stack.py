@@ -1,10 +1,10 @@
-"""The networks of some clients as one stack: what they answer, what they lose, what a hook says."""
+"""Forward passes, losses, scores and hooks for the stacked networks of some clients."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import nullcontext
-from typing import Any
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -12,192 +12,240 @@ from torch import Tensor
 from torch.func import functional_call, vmap
 
 from comity.core.fleet import Fleet, convolves, forward, one_by_one, unbound
-from comity.core.phases import Batch, ClientModel, View
+from comity.core.phases import Batch, View
 from comity.core.rng import torch_seeded
 from comity.core.typing import FloatArray, IntArray, Tree
+from comity.learners.base import LearnerContext
 from comity.learners.supervised.client_data import ClientData
+from comity.learners.supervised.cohort import ViewTensors
 from comity.problems.data import DataProblem
 
-_PIECE, _PICTURES = 1024, 128  # samples of a client that are judged at once; in convolutions
-_NUMBERS = 2**23  # outputs of a client that are judged at once, where there are many preferences
-
-Draw = tuple[int, IntArray]
-"""Round, and each client's step: where a network that draws is in its client's stream."""
+_SAMPLES = 1024  # samples of a client that are evaluated at once
+_PICTURES = 128  # the same for networks with convolutions
+_NUMBERS = 2**23  # outputs of a client that are evaluated at once, for many preferences
 
 
-class Stacked:
-    """Runs stacked networks; ``rows`` and ``owners`` say whose data and preferences they see."""
+class DrawKey(NamedTuple):
+    """Place in the clients' random streams of a network that draws (dropout)."""
 
-    def __init__(
-        self,
-        problem: DataProblem,
-        setup: ClientModel,
-        holdings: ClientData,
-        clients: tuple[int, ...],
-        preferences: FloatArray,
-        seed: int,
-    ) -> None:
-        self.module, self.holdings = setup.module, holdings
+    round: int
+    """Number of the round."""
+    steps: IntArray
+    """Number of each client's step; negative in surveys."""
+
+
+class NetworkStack:
+    """The networks of some clients, run as one stack of tensors.
+
+    In all methods ``rows`` and ``owners`` are the clients whose data and preferences the models
+    see, as rows of the fleet, one per model.
+
+    Args:
+        context: What the learner is built from; its problem must be a `DataProblem`.
+        data: The samples of the clients.
+    """
+
+    def __init__(self, context: LearnerContext, data: ClientData) -> None:
+        problem, client_model = context.problem, context.client_model
+        assert isinstance(problem, DataProblem)
+        self.module, self.data = client_model.module, data
         self.trained = [name for name, p in self.module.named_parameters() if p.requires_grad]
-        self.preferences = torch.from_numpy(preferences).float()
-        self.scale = torch.ones(len(clients), len(problem.objectives))
-        """What each loss of each client is divided by."""
+        """Names of the tensors that are trained."""
+        self.preferences = torch.from_numpy(context.preferences).float()
+        """Preference of each client."""
+        self.scale = torch.ones(len(context.clients), len(problem.objectives))
+        """Divisor of each loss of each client."""
         self.mapped = not convolves(self.module)
-        self._odd = False  # it may draw random numbers, each client its own
-        self._problem, self._clients, self._seed = problem, clients, seed
-        self._conditional, self._rounds = setup.conditional, setup.rounds
+        """Whether the networks of all clients run at once, mapped over the client axis."""
+        self._may_draw = False  # whether networks may draw random numbers while they train
+        self._problem, self._clients, self._seed = problem, context.clients, context.seed
+        self._conditional, self._rounds = client_model.conditional, client_model.rounds
         self._forward = forward(self.module)
 
-    def settle(self, fleet: Fleet) -> str | None:
-        """Find out why the network cannot be run for all clients at once, tried on two samples."""
+    def find_obstacle(self, fleet: Fleet) -> str | None:
+        """Return why the networks cannot be mapped, tried on two samples; then run one by one."""
         if obstacle := self._obstacle(fleet):
-            self.mapped, self._odd, self._forward = False, True, one_by_one(self.module)
+            self.mapped, self._may_draw, self._forward = False, True, one_by_one(self.module)
         return obstacle
 
     def _obstacle(self, fleet: Fleet) -> str | None:
+        """Return the first error of losses and gradients of two samples per client, if any."""
         if set(fleet) - {name for name, _ in self.module.named_parameters()}:
             return "it keeps statistics of its batches"
-        everybody = np.arange(len(self._clients))
-        two = self.holdings.gather(self.holdings.part("train", everybody)[0][:, :2])
+        rows = np.arange(len(self._clients))
+        batch = self.data.gather(self.data.part("train", rows)[0][:, :2])
         tensors = {k: t.detach().requires_grad_() for k, t in fleet.tensors.items()}
         try:
-            losses = self.losses(tensors, two, everybody)
+            losses = self.losses(tensors, batch, rows)
             torch.autograd.grad(losses.sum(), list(tensors.values()), materialize_grads=True)
         except (RuntimeError, ValueError, TypeError) as error:
             return str(error).strip().splitlines()[0]
         return None
 
     def losses(
-        self, tensors: Tree, batch: dict[str, Tensor], owners: IntArray, draw: Draw | None = None
+        self,
+        tensors: Tree,
+        batch: dict[str, Tensor],
+        owners: IntArray,
+        draw: DrawKey | None = None,
     ) -> Tensor:
-        """Losses in their scale (models x objectives) on a batch of each model's owner."""
+        """Return the scaled losses (models x objectives).
+
+        Args:
+            tensors: The models.
+            batch: One batch per model.
+            owners: Client of each model.
+            draw: Place in the random streams, where networks may draw.
+        """
         outputs = self._run(tensors, batch["inputs"], owners, draw)
         losses: Tensor = self.each(self._problem.losses, outputs, batch)
         return losses / self.scale[owners]
 
     @torch.no_grad()
-    def whole_losses(self, tensors: Tree, rows: IntArray) -> Tensor:
-        """Losses, not scaled, of some models over all training samples of their clients."""
-        index, weight = self.holdings.part("train", rows)
-        batch = self.holdings.gather(index, weight, inputs=False)
-        losses: Tensor = vmap(self._problem.losses)(self._answers(tensors, index, rows), batch)
+    def training_losses(self, tensors: Tree, rows: IntArray) -> Tensor:
+        """Return losses over all training samples (models x objectives), not scaled."""
+        index, weight = self.data.part("train", rows)
+        batch = self.data.gather(index, weight, inputs=False)
+        losses: Tensor = vmap(self._problem.losses)(self._outputs(tensors, index, rows), batch)
         return losses
 
     def initial_losses(self, tensors: Tree) -> Tensor:
-        """What all clients lose before they train, for the scale of their losses.
+        """Return the losses of all clients before training, for the scale of their losses.
 
-        At the even preference: what is divided by it must not tell of anybody's.
+        They are taken at the even preference: a scale must not reveal a client's own.
         """
-        own, self.preferences = self.preferences, torch.full_like(self.preferences, 1.0)
-        self.preferences /= own.shape[1]
-        losses = self.whole_losses(tensors, np.arange(len(self._clients)))
-        self.preferences = own
+        preferences, self.preferences = self.preferences, torch.full_like(self.preferences, 1.0)
+        self.preferences /= preferences.shape[1]
+        losses = self.training_losses(tensors, np.arange(len(self._clients)))
+        self.preferences = preferences
         return losses
 
     @torch.no_grad()
     def evaluate(self, tensors: Tree, rows: IntArray, purpose: str) -> FloatArray:
-        """Scores of some models on all their clients' samples for a purpose."""
-        index, weight = self.holdings.part(purpose, rows)
-        batch = self.holdings.gather(index, weight, inputs=False)
-        return self._problem.judged(self._answers(tensors, index, rows), batch)
+        """Return the scores (models x objectives) on all samples for a purpose."""
+        index, weight = self.data.part(purpose, rows)
+        batch = self.data.gather(index, weight, inputs=False)
+        return self._problem.judged(self._outputs(tensors, index, rows), batch)
 
     @torch.no_grad()
     def evaluate_preferences(
         self, tensors: Tree, rows: IntArray, purpose: str, preferences: FloatArray
     ) -> FloatArray:
-        """Scores of some models at several preferences (models x preferences x objectives)."""
+        """Return the scores at several preferences (models x preferences x objectives)."""
         self.module.eval()
-        asked = torch.from_numpy(preferences).float()
+        all_preferences = torch.from_numpy(preferences).float()
         scores: Callable[..., Tensor] = vmap(self._problem.scores, in_dims=(0, None))
-        found = []
+        results = []
         for place, row in enumerate(rows):
-            index, weight = self.holdings.part(purpose, np.array([row]))
+            index, weight = self.data.part(purpose, np.array([row]))
             real = index[0, : int(weight.sum())]
-            batch = self.holdings.gather(real)
-            own = {name: tensor[place] for name, tensor in tensors.items()}
+            batch = self.data.gather(real)
+            model = {name: tensor[place] for name, tensor in tensors.items()}
             pieces = [
-                scores(functional_call(self.module, own, (batch["inputs"], some)), batch)
-                for some in torch.split(asked, max(1, _NUMBERS // (8 * len(real))))
+                scores(functional_call(self.module, model, (batch["inputs"], some)), batch)
+                for some in torch.split(all_preferences, max(1, _NUMBERS // (8 * len(real))))
             ]
-            found.append(torch.cat(pieces))
-        return np.asarray(torch.stack(found).double().numpy())
+            results.append(torch.cat(pieces))
+        return np.asarray(torch.stack(results).double().numpy())
 
     def each(
         self,
         hook: Callable[..., Any],
-        *arguments: Tree | Tensor,
+        *arguments: Tree | Tensor | ViewTensors,
         owners: IntArray | None = None,
-        draw: Draw | None = None,
+        draw: DrawKey | None = None,
     ) -> Any:
-        """What a hook, written for one client, gives for every client of the stack."""
+        """Return the results of a hook, written for one client, for every model of the stack.
+
+        Args:
+            hook: A function of one client's arguments to a tensor or a dict of tensors.
+            arguments: Stacked arguments of the hook; the first one is not empty.
+            owners: Client of each model, where networks may draw.
+            draw: Place in the random streams, where networks may draw.
+        """
         if self.mapped:
             return vmap(hook)(*arguments)
-        parts: list[Any] = [unbound(a) if isinstance(a, dict) and a else a for a in arguments]
-        count = next(len(part) for part in parts if len(part))
-        answers = []
-        for place in range(count):
-            own = [part[place] if len(part) else part for part in parts]
+        parts = [_unstacked(argument) for argument in arguments]
+        results = []
+        for place in range(len(parts[0])):
+            client = [_at(part, place) for part in parts]
             with self._seeded(place, owners, draw):
-                answers.append(hook(*own))
-        if isinstance(answers[0], dict):
-            return {name: torch.stack([a[name] for a in answers]) for name in answers[0]}
-        return torch.stack(answers)
+                results.append(hook(*client))
+        if isinstance(results[0], dict):
+            return {name: torch.stack([r[name] for r in results]) for name in results[0]}
+        return torch.stack(results)
 
-    def view(
-        self, received: Tree, broadcast: Tree, drawn: Tree, passes: Tensor, scale: Tensor
-    ) -> View:
-        """What one client may look at; made inside a mapped hook."""
+    def view(self, tensors: ViewTensors) -> View:
+        """Return the view of one client; made inside a mapped hook."""
 
         def losses(outputs: Tensor, batch: Batch) -> Tensor:
-            return self._problem.losses(outputs, batch) / scale
+            return self._problem.losses(outputs, batch) / tensors.scale
 
         return View(
-            received,
-            broadcast,
-            drawn,
+            tensors.received,
+            tensors.broadcast,
+            tensors.drawn,
             rounds=self._rounds,
-            passes=passes,
-            forward=self._of_one,
+            passes=tensors.passes,
+            forward=self._call,
             losses=losses,
         )
 
-    def _of_one(self, parameters: Tree, *inputs: Tensor) -> Tensor:
+    def _call(self, parameters: Tree, *inputs: Tensor) -> Tensor:
+        """Return the outputs of one client's network."""
         outputs: Tensor = functional_call(self.module, parameters, inputs)
         return outputs
 
-    def _answers(self, tensors: Tree, index: Tensor, rows: IntArray) -> Tensor:
-        """What models answer to many samples, a piece at a time."""
+    def _outputs(self, tensors: Tree, index: Tensor, rows: IntArray) -> Tensor:
+        """Return the networks' predictions for many samples, a piece at a time."""
         self.module.eval()
-        size = _PICTURES if convolves(self.module) else _PIECE
+        size = _PICTURES if convolves(self.module) else _SAMPLES
         pieces = [
-            self._run(tensors, self.holdings.gather(piece)["inputs"], rows)
+            self._run(tensors, self.data.gather(piece)["inputs"], rows)
             for piece in torch.split(index, size, dim=1)
         ]
         return torch.cat(pieces, dim=1)
 
     def _run(
-        self, tensors: Tree, inputs: Tensor, owners: IntArray, draw: Draw | None = None
+        self, tensors: Tree, inputs: Tensor, owners: IntArray, draw: DrawKey | None = None
     ) -> Tensor:
-        """The networks' outputs; one that draws random numbers draws from its client's stream."""
+        """Return the networks' outputs; those that draw do so from their client's stream."""
         if self._conditional:
             preferences = self.preferences[owners]
             outputs: Tensor = self.each(
-                self._of_one, tensors, inputs, preferences, owners=owners, draw=draw
+                self._call, tensors, inputs, preferences, owners=owners, draw=draw
             )
             return outputs
-        if not (self._odd and self.module.training):
+        if not (self._may_draw and self.module.training):
             return self._forward(tensors, inputs)
         parts = []
         for place in range(len(owners)):
-            own = {name: tensor[place : place + 1] for name, tensor in tensors.items()}
+            model = {name: tensor[place : place + 1] for name, tensor in tensors.items()}
             with self._seeded(place, owners, draw):
-                parts.append(self._forward(own, inputs[place : place + 1]))
+                parts.append(self._forward(model, inputs[place : place + 1]))
         return torch.cat(parts)
 
-    def _seeded(self, place: int, owners: IntArray | None, draw: Draw | None) -> Any:
-        if not self._odd:
+    def _seeded(
+        self, place: int, owners: IntArray | None, draw: DrawKey | None
+    ) -> AbstractContextManager[None]:
+        """Return a context in which one client's network draws from the client's stream."""
+        if not self._may_draw:
             return nullcontext()
         client = 0 if owners is None else self._clients[owners[place]]
-        round, number = (0, 0) if draw is None else (draw[0], int(draw[1][place]))
-        # surveys count backwards
-        return torch_seeded(self._seed, "network", round, client, number % 2**31)
+        round, step = (0, 0) if draw is None else (draw.round, int(draw.steps[place]))
+        # steps of surveys are negative
+        return torch_seeded(self._seed, "network", round, client, step % 2**31)
+
+
+def _unstacked(argument: Any) -> Any:
+    """Return a stacked argument as something that `_at` takes one client's part of."""
+    if isinstance(argument, ViewTensors):
+        return ViewTensors(*map(_unstacked, argument))
+    return unbound(argument) if isinstance(argument, dict) and argument else argument
+
+
+def _at(part: Any, place: int) -> Any:
+    """Return one client's part; an empty dict is empty for every client."""
+    if isinstance(part, ViewTensors):
+        return ViewTensors(*(_at(value, place) for value in part))
+    return part[place] if len(part) else part
