@@ -13,8 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from comity.algorithms.base import Algorithm, Round, algorithm
-from comity.algorithms.fairbatch import PRAFFL, Cells, cross_entropy
+from comity.algorithms.base import Algorithm, Need, Round, algorithm
+from comity.algorithms.fairbatch import Cells, cross_entropy
 from comity.core.mixing import Mixing
 from comity.core.phases import Batch, Phase, View
 from comity.core.typing import Tree
@@ -34,14 +34,13 @@ def covariation(outputs: Tensor, group: Tensor, mean: float) -> Tensor:
     paper="Du et al., 2021 (public code)",
     family="centralised: data are pooled",
     communication="the raw data of all clients to one place; back, the model",
-    tuned={key: {"optimiser": "sgd", "rounds": 15} for key in PRAFFL},
 )
 class AgnosticFairPooled(Algorithm):
     """The sum of a batch's cross entropies plus a multiple of how outputs vary with the group."""
 
     personal: ClassVar[bool] = False
     centralised: ClassVar[bool] = True
-    needs_groups: ClassVar[bool] = True
+    needs: ClassVar[frozenset[Need]] = frozenset({"attribute", "losses"})
 
     strength: float = setting(2.0, "weight of the fairness term", at_least=0)
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from comity.algorithms.base import algorithm
+from comity.algorithms.base import Need, algorithm
 from comity.algorithms.fedavg import FedAvg
 from comity.algorithms.parts import add_prefix, strip_prefix
 from comity.core.phases import Batch, Phase, View
@@ -53,6 +53,7 @@ class APFL(FedAvg):
     overwritten by v̄ after each round.
     """
 
+    needs: ClassVar[frozenset[Need]] = frozenset({"losses"})
     sends: ClassVar[tuple[str, ...]] = ("shared.*",)
 
     alpha: float = setting(

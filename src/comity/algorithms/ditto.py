@@ -8,7 +8,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from comity.algorithms.base import algorithm
+from comity.algorithms.base import Need, algorithm
 from comity.algorithms.fedavg import FedAvg
 from comity.algorithms.parts import strip_prefix
 from comity.core.phases import Batch, Phase, View
@@ -39,6 +39,7 @@ class Pair(nn.Module):
 class Ditto(FedAvg):
     """w as in FedAvg; v minimises f_i(v) + λ/2 ‖v − w_received‖²."""
 
+    needs: ClassVar[frozenset[Need]] = frozenset({"losses"})
     sends: ClassVar[tuple[str, ...]] = ("shared.*",)
 
     pull: float = setting(0.5, "λ: how strongly v is pulled to the received model", at_least=0)

@@ -12,18 +12,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from comity.algorithms.base import Algorithm
+from comity.algorithms.base import Algorithm, Need
 from comity.core.phases import Batch, Phase, View
 from comity.core.typing import FloatArray, Tree
 from comity.problems import DataProblem, Problem
 from comity.settings import setting
-
-PRAFFL = tuple(
-    f"praffl-{data}{loss}"
-    for data in ("synthetic", "compas", "bank", "adult")
-    for loss in ("", "-cov2")
-)
-"""The problems on which PraFFL's authors ran the fair algorithms."""
 
 
 def cross_entropy(outputs: Tensor, label: Tensor) -> Tensor:
@@ -114,7 +107,7 @@ class FairBatch(Algorithm):
     """Clients train on Σ_i v_i CE_i, v_i = λ(y_i, z_i) / m_{z_i}, and move λ after every pass."""
 
     personal: ClassVar[bool] = False
-    needs_groups: ClassVar[bool] = True
+    needs: ClassVar[frozenset[Need]] = frozenset({"attribute", "losses"})
     sends: ClassVar[tuple[str, ...]] = ("model.*",)
 
     alpha: float = setting(0.1, "step size of the weights λ", at_least=0)

@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import PrivateAttr
 
 from comity.algorithms.base import Round, Survey, algorithm
-from comity.algorithms.fairbatch import PRAFFL, Cells, FairBatch, says_yes
+from comity.algorithms.fairbatch import Cells, FairBatch, says_yes
 from comity.core.mixing import Mixing
 from comity.core.phases import Batch, Update, View
 from comity.core.typing import FloatArray, Tree
@@ -29,7 +29,6 @@ def disparity(yes: FloatArray, members: FloatArray) -> FloatArray:
     paper="Ezzeldin et al., 2023",
     family="single global model: fair to groups of people",
     communication="the model and counts of answers by group; back, the model",
-    tuned={key: {"alpha": 0.01, "beta": 0.1} for key in PRAFFL},
 )
 class FairFed(FairBatch):
     """Weights from F_k, client k's disparity under the model it received, and F, that of all.

@@ -8,7 +8,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from comity.algorithms.base import algorithm
+from comity.algorithms.base import Need, algorithm
 from comity.algorithms.fedavg import FedAvg
 from comity.algorithms.parts import add_prefix, frozen, strip_prefix
 from comity.core.phases import Batch, Phase, View
@@ -54,6 +54,7 @@ def adapted(parameters: Tree) -> Tree:
 class FedALA(FedAvg):
     """W ← clip(W − η ∇_θ̂ L ∘ (θ − θ_i), 0, 1), then θ_i ← θ̂ and local training of all tensors."""
 
+    needs: ClassVar[frozenset[Need]] = frozenset({"losses"})
     sends: ClassVar[tuple[str, ...]] = ("model.*",)
     receive_as: ClassVar[Mapping[str, str]] = {"model.": "arrived."}
 

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from comity.algorithms.base import Algorithm, Round, algorithm
+from comity.algorithms.base import Algorithm, Need, Round, algorithm
 from comity.algorithms.parts import frozen, strip_prefix
 from comity.core.mixing import Mixing
 from comity.core.phases import Phase, View
@@ -53,6 +53,7 @@ class FedAMP(Algorithm):
     absolute one is zero for networks of any size.
     """
 
+    needs: ClassVar[frozenset[Need]] = frozenset({"losses"})
     sends: ClassVar[tuple[str, ...]] = ("model.*",)
     receive_as: ClassVar[Mapping[str, str]] = {"model.": "anchor."}
 
@@ -77,8 +78,7 @@ class FedAMP(Algorithm):
         return [Phase(penalty=pulled)]
 
     def mix(self, round: Round) -> Mapping[str, Mixing]:
-        grams = round.sent.gram(round.sent.mean())
-        gram: FloatArray = sum(grams.values(), np.zeros(()))
+        gram = round.sent.total_gram(round.sent.mean())
         norms = gram.diagonal()
         squares = np.clip(norms[:, None] + norms[None] - 2 * gram, 0.0, None)
         apart = squares[~np.eye(len(squares), dtype=bool)]

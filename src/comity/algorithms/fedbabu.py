@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from torch import nn
 
-from comity.algorithms.base import algorithm
+from comity.algorithms.base import Need, algorithm
 from comity.algorithms.fedavg import FedAvg
 from comity.algorithms.parts import Split, split
 from comity.core.phases import Phase
@@ -27,6 +27,7 @@ class FedBABU(FedAvg):
     A head that is still the first one needs some passes over the data: five, unless said.
     """
 
+    needs: ClassVar[frozenset[Need]] = frozenset({"losses"})
     sends: ClassVar[tuple[str, ...]] = ("body.*",)
     run_defaults: ClassVar[Mapping[str, Any]] = {"fine_tune": "extra:5"}
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from pydantic import PrivateAttr
 
-from comity.algorithms.base import Algorithm, Round, Survey, algorithm
-from comity.algorithms.thesis import fairness_settings
+from comity.algorithms.base import Algorithm, Need, Round, Survey, algorithm
 from comity.core.mixing import Mixing
 from comity.core.phases import Phase
 from comity.core.solvers import descent_weights, project_simplex
@@ -17,19 +16,6 @@ from comity.core.typing import FloatArray
 from comity.errors import UserError
 from comity.problems import Problem
 from comity.settings import setting
-
-THESIS = fairness_settings(
-    eo={
-        "learning_rate": (1e-2, 1e-2, 1e-3, 1e-2, 1e-2),
-        "server_rate": (2.0, 2.5, 2.5, 1.5, 2.5),
-        "local_steps": (10, 50, 50, 10, 25),
-    },
-    dp={
-        "learning_rate": (1e-2, 1e-2, 1e-2, 5e-4, 5e-4),
-        "server_rate": (2.0, 1.0, 1.5, 1.0, 2.5),
-        "local_steps": (50, 25, 50, 10, 25),
-    },
-)
 
 
 class CommonWeights(Algorithm):
@@ -40,6 +26,7 @@ class CommonWeights(Algorithm):
     """
 
     personal: ClassVar[bool] = False
+    needs: ClassVar[frozenset[Need]] = frozenset({"losses"})
     surveys: ClassVar[tuple[str, ...]] = ("gradients",)
 
     server_rate: float = setting(1.0, "length of the server's step along the mean update", above=0)
@@ -69,13 +56,6 @@ class CommonWeights(Algorithm):
         mean = np.full(n, self.server_rate / n)
         return {"*": Mixing.step(mean, receivers=round.clients, base=round.start.select([0]))}
 
-    def state(self) -> dict[str, Any]:
-        return {} if self._weights is None else {"weights": self._weights.tolist()}
-
-    def load(self, state: dict[str, Any]) -> None:
-        if state:
-            self._weights = np.array(state["weights"])
-
 
 def gram_of_mean(survey: Survey) -> FloatArray:
     """G = J̄ᵀJ̄ of the mean Jacobian J̄ = mean_i J_i; the mean of the clients' Grams is another."""
@@ -83,8 +63,7 @@ def gram_of_mean(survey: Survey) -> FloatArray:
     n = len(survey.participants)
     objectives = len(survey.gradients) // n
     mean = np.tile(np.eye(objectives), n) / n
-    gram: FloatArray = sum(survey.gradients.mix(mean).gram().values(), np.zeros(()))
-    return gram
+    return survey.gradients.mix(mean).total_gram()
 
 
 @algorithm(
@@ -93,7 +72,6 @@ def gram_of_mean(survey: Survey) -> FloatArray:
     paper="Askin et al., 2024",
     family="single global model: common descent of all objectives",
     communication="the model and one gradient an objective; back, the model and their weights",
-    tuned=THESIS,
 )
 class FedCMOO(CommonWeights):
     """w approaches the common descent direction, argmin ‖Σ_k w_k ∇F_k‖², from round to round."""

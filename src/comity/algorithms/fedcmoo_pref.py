@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 
 from comity.algorithms.base import Survey, algorithm
-from comity.algorithms.fedcmoo import THESIS, CommonWeights
+from comity.algorithms.fedcmoo import CommonWeights
 from comity.core.solvers import best_on_simplex
 from comity.core.typing import FloatArray
 from comity.settings import setting
@@ -22,7 +22,6 @@ _NEARLY_WORST = 0.9
     paper="Askin et al., 2024; linear programme: Mahapatra & Rajan, 2020",
     family="single global model: preference-driven",
     communication="the model, one gradient and one loss an objective, preferences; back, w",
-    tuned=THESIS,
 )
 class FedCMOOPref(CommonWeights):
     """Steer to where r_k F_k is the same for all objectives k (EPO search).

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from comity.algorithms.base import algorithm
+from comity.algorithms.base import Need, algorithm
 from comity.algorithms.fedavg import FedAvg
 from comity.algorithms.parts import add_prefix, frozen, mmd, split, strip_prefix
 from comity.core.phases import Batch, Phase, View
@@ -59,9 +59,10 @@ class Gated(nn.Module):
 class FedCP(FedAvg):
     """f_i with Gumbel noise on the gate, plus λ MMD(features, those of the body that arrived)."""
 
+    needs: ClassVar[frozenset[Need]] = frozenset({"losses"})
     sends: ClassVar[tuple[str, ...]] = ("body.*", "gate.*", "upload.*")
     receive_as: ClassVar[Mapping[str, str]] = {"upload.": "common."}
-    guided: ClassVar[tuple[str, ...]] = ("body.*",)
+    shared_update: ClassVar[tuple[str, ...]] = ("body.*",)
 
     strength: float = setting(0.0, "λ: how much features stay like the global body's", at_least=0)
 

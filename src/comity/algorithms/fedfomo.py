@@ -10,7 +10,7 @@ import torch
 from pydantic import PrivateAttr
 from torch import Tensor, nn
 
-from comity.algorithms.base import Algorithm, Round, algorithm
+from comity.algorithms.base import Algorithm, Need, Round, algorithm
 from comity.algorithms.parts import add_prefix, frozen, strip_prefix
 from comity.core.mixing import Pick
 from comity.core.phases import Batch, Phase, View
@@ -68,6 +68,7 @@ class FedFomo(Algorithm):
     Where several are equal, as all are at first, others come in turn from round to round.
     """
 
+    needs: ClassVar[frozenset[Need]] = frozenset({"losses"})
     sends: ClassVar[tuple[str, ...]] = ("model.*",)
     receive_as: ClassVar[Mapping[str, str]] = {"model.": "offers."}
     statistics: ClassVar[tuple[str, ...]] = ("gains",)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from pydantic import PrivateAttr
 from torch import Tensor, nn
 
-from comity.algorithms.base import Round, Survey, algorithm
+from comity.algorithms.base import Need, Round, Survey, algorithm
 from comity.algorithms.fedavg import FedAvg
 from comity.algorithms.parts import split
 from comity.core.mixing import Mixing
@@ -68,8 +68,8 @@ def combination(moments: FloatArray, variances: FloatArray, client: int) -> Floa
 class FedPAC(FedAvg):
     """First the head, then the body on f_i + λ mean ‖z − c_y‖²; heads by how alike the data are."""
 
-    needs_classes: ClassVar[bool] = True
-    guided: ClassVar[tuple[str, ...]] = ("body.*",)
+    needs: ClassVar[frozenset[Need]] = frozenset({"classes", "losses"})
+    shared_update: ClassVar[tuple[str, ...]] = ("body.*",)
     sends: ClassVar[tuple[str, ...]] = ("body.*", "head.*")
     statistics: ClassVar[tuple[str, ...]] = ("centroids", "counts")
     surveys: ClassVar[tuple[str, ...]] = ("moments", "variance")
@@ -80,6 +80,8 @@ class FedPAC(FedAvg):
     _centroids: FloatArray | None = PrivateAttr(None)
     _known: FloatArray | None = PrivateAttr(None)
     _moments: dict[int, tuple[FloatArray, float]] = PrivateAttr(default_factory=dict)
+    """h_i and V_i of each client in this round."""
+    _transient: ClassVar[tuple[str, ...]] = ("_moments",)
 
     def build(self, model: nn.Module, problem: Problem) -> nn.Module:
         return Aligned(*split(model, problem))
@@ -146,13 +148,3 @@ class FedPAC(FedAvg):
             absent, len(known)
         )
         return {"head.*": Mixing(np.concatenate([rows, mean]), route), "*": body}
-
-    def state(self) -> dict[str, Any]:
-        if self._centroids is None or self._known is None:
-            return {}
-        return {"centroids": self._centroids.tolist(), "known": self._known.tolist()}
-
-    def load(self, state: dict[str, Any]) -> None:
-        if state:
-            self._centroids = np.array(state["centroids"])
-            self._known = np.array(state["known"])

@@ -7,7 +7,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from comity.algorithms.base import algorithm
+from comity.algorithms.base import Need, algorithm
 from comity.algorithms.fedavg import FedAvg
 from comity.algorithms.parts import Split, add_prefix, frozen, mmd, split, strip_prefix
 from comity.core.phases import Batch, Phase, View
@@ -45,6 +45,7 @@ class Inherited(nn.Module):
 class FedPHP(FedAvg):
     """(1 − λ) f_i + λ MMD(features, HPM's); then HPM ← μ_t HPM + (1 − μ_t) θ, μ_t = μ t / T."""
 
+    needs: ClassVar[frozenset[Need]] = frozenset({"losses"})
     sends: ClassVar[tuple[str, ...]] = ("model.*",)
 
     strength: float = setting(

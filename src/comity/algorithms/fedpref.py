@@ -8,7 +8,6 @@ import numpy as np
 
 from comity.algorithms.base import Round, algorithm
 from comity.algorithms.clustered import Clustered
-from comity.algorithms.thesis import fairness_settings
 from comity.core.clusters import Split, Threshold, is_small
 from comity.core.mixing import Mixing, spectral_bipartition
 from comity.core.typing import FloatArray, IntArray
@@ -21,32 +20,6 @@ from comity.settings import setting
     paper="Hartmann et al., 2025",
     family="client-specific: preference-driven",
     communication="the model, both ways; preferences never",
-    tuned={
-        "deep-sea-treasure": {"threshold": 5.0, "patience": 2, "local_steps": 500},
-        "minecart-deterministic": {
-            "threshold": 3.0,
-            "patience": 2,
-            "minimum_similarity": 0.0,
-            "local_steps": 5000,
-        },
-        "lunar-lander": {"threshold": 5.0, "patience": 1, "local_steps": 5000},
-        "lunar-lander-continuous": {"threshold": 15.0, "patience": 2, "local_steps": 10_000},
-        "halfcheetah": {"threshold": 30.0, "patience": 2, "local_steps": 25_000},
-        **fairness_settings(
-            eo={
-                "learning_rate": (1e-2, 1e-2, 1e-2, 1e-2, 1e-3),
-                "local_steps": (50, 25, 25, 50, 50),
-                "threshold": ("7.5%", "2.5%", "1%", "1%", "1%"),
-                "patience": (1, 1, 2, 1, 2),
-            },
-            dp={
-                "learning_rate": (1e-2, 1e-2, 1e-2, 1e-2, 1e-3),
-                "local_steps": (50, 10, 50, 50, 10),
-                "threshold": ("2.5%", "1%", "5%", "5%", "7.5%"),
-                "patience": (1, 2, 1, 1, 1),
-            },
-        ),
-    },
 )
 class FedPref(Clustered):
     """Similarity-weighted means inside clusters that split once their mean model has stalled."""

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from comity.algorithms.base import algorithm
+from comity.algorithms.base import Need, algorithm
 from comity.algorithms.fedavg import FedAvg
 from comity.algorithms.parts import split
 from comity.core.phases import Batch, Phase, View
@@ -49,7 +49,7 @@ class TwoHeads(nn.Module):
 class FedROD(FedAvg):
     """CE(s_g + log c_i, y) trains body and generic head, CE(stop(s_g) + s_p, y) the private one."""
 
-    needs_classes: ClassVar[bool] = True
+    needs: ClassVar[frozenset[Need]] = frozenset({"classes", "losses"})
     sends: ClassVar[tuple[str, ...]] = ("body.*", "head.*")
 
     def build(self, model: nn.Module, problem: Problem) -> nn.Module:

@@ -7,11 +7,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from comity.algorithms.base import Algorithm, Round, algorithm
+from comity.algorithms.base import Algorithm, Need, Round, algorithm
 from comity.core.fleet import Fleet
 from comity.core.mixing import Mixing
+from comity.core.phases import Phase
 from comity.core.solvers import descent_weights
-from comity.core.typing import FloatArray
+from comity.problems import Problem
 from comity.settings import setting
 
 
@@ -31,15 +32,17 @@ class FSMGDA(Algorithm):
     """
 
     personal: ClassVar[bool] = False
-    apart: ClassVar[bool] = True
+    needs: ClassVar[frozenset[Need]] = frozenset({"losses"})
 
     server_rate: float = setting(1.0, "length of the server's step along the updates", above=0)
+
+    def phases(self, problem: Problem) -> list[Phase]:
+        return [Phase(per_objective=True)]
 
     def mix(self, round: Round) -> Mapping[str, Mixing]:
         n = len(round.participants)
         objectives = len(round.sent) // n
         mean = np.tile(np.eye(objectives), n) / n
         moved = Fleet({name: round.sent[name] - round.start[name] for name in round.sent})
-        gram: FloatArray = sum(moved.mix(mean).gram().values(), np.zeros(()))
-        weights = self.server_rate * descent_weights(gram) @ mean
+        weights = self.server_rate * descent_weights(moved.mix(mean).total_gram()) @ mean
         return {"*": Mixing.step(weights, receivers=round.clients, base=round.start.select([0]))}

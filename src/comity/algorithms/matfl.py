@@ -19,13 +19,6 @@ from comity.settings import setting
     paper="Cai et al., 2023",
     family="client-specific: multi-task",
     communication="the model, both ways",
-    tuned={
-        "deep-sea-treasure": {"voters": 10, "local_steps": 500},
-        "minecart-deterministic": {"voters": 10, "local_steps": 5000},
-        "lunar-lander": {"voters": 10, "local_steps": 5000},
-        "lunar-lander-continuous": {"voters": 10},
-        "halfcheetah": {"voters": 8},
-    },
 )
 class MaTFL(Algorithm):
     """w_ij ∝ max(cos(D_i, D_j) + shift, 0) over i's nearest clients, D_i = θ_i' − mean θ'."""
@@ -38,9 +31,8 @@ class MaTFL(Algorithm):
     shift: float = setting(0.0, "added to each cosine before the cut at zero", at_least=0)
 
     def mix(self, round: Round) -> Mapping[str, Mixing]:
-        grams = round.sent.gram(round.sent.mean())
-        if self.scope == "model":
-            grams = {"*": sum(grams.values(), np.zeros(()))}
+        mean, sent = round.sent.mean(), round.sent
+        grams = {"*": sent.total_gram(mean)} if self.scope == "model" else sent.gram(mean)
         if self.weights == "votes":
             votes = sum((self._elected(cosine(gram)) for gram in grams.values()), np.zeros(()))
             return {"*": Mixing.personal(votes, round.participants)}

@@ -15,7 +15,7 @@ import torch
 from pydantic import PositiveInt
 from torch import Tensor, nn
 
-from comity.algorithms.base import Algorithm, Round, algorithm
+from comity.algorithms.base import Algorithm, Need, Round, algorithm
 from comity.core.mixing import Mixing
 from comity.core.phases import Batch, Phase, View
 from comity.core.preferences import equidistant
@@ -106,6 +106,7 @@ class PraFFL(Algorithm):
     """ψ ← mean of ψ_k; each client's β_k minimises the mean over λ of g(L(ψ, β_k(λ)); λ)."""
 
     personal: ClassVar[bool] = False
+    needs: ClassVar[frozenset[Need]] = frozenset({"losses"})
     sends: ClassVar[tuple[str, ...]] = ("body.*",)
     run_defaults: ClassVar[Mapping[str, Any]] = {"keep_scope": "federation"}
 

@@ -90,6 +90,8 @@ class Phase:
     """Its step size, if not the learner's; 0: `after_step` alone changes anything."""
     steps: int | None = None
     """So many steps at most, whatever its share of the round's."""
+    per_objective: bool = False
+    """Clients train one copy per objective alone, from the same start, and send all of them."""
 
 
 @dataclass(frozen=True)

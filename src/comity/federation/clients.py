@@ -99,7 +99,7 @@ class Clients:
         self._rounds[rows] += 1
         goal = self._rounds[rows] * self._learner.round_steps[rows]
         copies = None
-        if self._algorithm.apart and not order.alone:
+        if any(phase.per_objective for phase in self._phases) and not order.alone:
             copies = self._learner.train_per_objective(
                 self._models, rows, self._task(rows, order, goal)
             )
@@ -134,7 +134,7 @@ class Clients:
     def finish(self, order: RoundRequest, extra_rounds: int) -> tuple[ClientUpdate, RoundMetrics]:
         """The last delivery, and fine-tuning after it."""
         rows = self._rows(order.clients)
-        if self._algorithm.gathers and order.models is not None:
+        if self._algorithm.ensembles and order.models is not None:
             self._kept.put(rows, order.models)  # into what they chose to hand over
         received, declined = self._receive(rows, order.models, guarded=True)
         trained = None

@@ -116,7 +116,7 @@ class RoundLoop:
         self, federation: Server, order: RoundRequest, record: RoundRecord
     ) -> tuple[RoundRequest, RoundRecord]:
         """The last order; where clients end with an ensemble, it delivers everybody's model."""
-        if not federation.algorithm.gathers:
+        if not federation.algorithm.ensembles:
             return order, record
         message = self.engine.collect(federation.clients)
         return replace(order, models=federation.gather(message, record)), record

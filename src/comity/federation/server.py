@@ -8,7 +8,7 @@ next round that a client takes part in.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -99,7 +99,9 @@ class Server:
     def last_order(self) -> tuple[RoundRequest, RoundRecord]:
         """The last delivery to all (left out when the last mixing was replaced by training)."""
         number = self.configuration.rounds + 1
-        record = RoundRecord(number, self.clients, None, self.algorithm.clusters())
+        record = RoundRecord(
+            number, self.clients, None, self.algorithm.diagnostics().get("clusters")
+        )
         delivers = self.configuration.fine_tune != "replace-last" and self.algorithm.communicates
         models = self._deliver(self.clients, record) if delivers else None
         return RoundRequest(number, self.clients, models, alone=True), record
@@ -172,11 +174,13 @@ class Server:
         )
         mixings = self.algorithm.mix(seen)
         if self._wrapper is not None:
-            mixings, conflict = self._wrapper.guided(mixings, seen, self.algorithm.guided)
-            record.conflict = asdict(conflict)
+            mixings, record.conflict = self._wrapper.adjust(
+                mixings, seen, self.algorithm.shared_update
+            )
         self._take(sent, start, mixings)
-        record.clusters = self.algorithm.clusters()
-        record.diagnostics = self.algorithm.diagnostics()
+        diagnostics = self.algorithm.diagnostics()
+        record.clusters = diagnostics.pop("clusters", None)
+        record.diagnostics = diagnostics
         sizes = {name: tensor[0].numel() for name, tensor in self._template.tensors.items()}
         record.mixing = who_from_whom(mixings, sizes, self.clients, senders)
         return failed
@@ -198,7 +202,7 @@ class Server:
             broken, Fleet({k: torch.zeros_like(t[broken]) for k, t in models.tensors.items()})
         )
         sizes = np.where(sound, message.statistics["size"], 0.0)
-        gathered = self.algorithm.gather(models, sizes)
+        gathered = self.algorithm.ensemble(models, sizes)
         clients = len(self.clients)
         delivered = Fleet({k: t.expand(clients, *t.shape) for k, t in gathered.items()})
         record.bytes_down += bytes_of(delivered, clients)

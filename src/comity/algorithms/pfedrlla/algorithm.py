@@ -13,7 +13,7 @@ import numpy as np
 from pydantic import AfterValidator, PrivateAttr
 from torch import Tensor, nn
 
-from comity.algorithms.base import Algorithm, Round, Survey, algorithm
+from comity.algorithms.base import Algorithm, Need, Round, Survey, algorithm
 from comity.algorithms.pfedrlla import agent_file
 from comity.algorithms.pfedrlla.agent import Kind
 from comity.algorithms.pfedrlla.allocation import Allocation
@@ -55,7 +55,7 @@ class PFedRLLA(Algorithm):
     before it trains; with several objectives, by the mean of its scores.
     """
 
-    ordered: ClassVar[bool] = True
+    needs: ClassVar[frozenset[Need]] = frozenset({"losses"})
     sends: ClassVar[tuple[str, ...]] = (f"{MODEL}*",)
     surveys: ClassVar[tuple[str, ...]] = ("before", "after")
 

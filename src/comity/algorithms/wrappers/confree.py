@@ -1,25 +1,25 @@
-"""ConFREE (Zheng et al., 2025): the server's step without what clients' updates do to each other.
+"""ConFREE (Zheng et al., 2025): a conflict-free server step instead of the mean update.
 
-It is no algorithm of its own: on the server it takes the place of the mean in any host that shares
-an update. Everything comes from the Gram matrix of the clients' updates.
+It wraps any host whose clients share an update. Everything is computed from the Gram matrix of the
+clients' updates.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from fnmatch import fnmatchcase
 from typing import Any, Literal
 
 import numpy as np
-from pydantic import PrivateAttr
 from scipy.optimize import minimize
 
-from comity.algorithms.base import Round
-from comity.core.mixing import Mixing, Pick
+from comity.algorithms.base import Algorithm, Round, algorithms
+from comity.algorithms.wrappers.base import Mixings, Wrapper, wrapper
+from comity.core.mixing import Mixing
 from comity.core.typing import FloatArray
 from comity.errors import UserError
-from comity.settings import Settings, build, setting
+from comity.settings import setting
 
 _TINY = 1e-12
 _NOTHING = 1e-6  # of the clients' root mean square update
@@ -123,11 +123,9 @@ def direction(gram: FloatArray, c: float, sequential: bool = False) -> Direction
     return Direction(weights if solved else a, a, worst * scale, dual * scale, solved)
 
 
-class ConFREE(Settings):
-    """Puts a conflict-free step in the place of a host's mean.
-
-    ``ConFREE("fedrep", c=0.3)`` names its host and so stands for an algorithm in `comity.run`.
-    """
+@wrapper("confree", title="ConFREE: a conflict-free server step", paper="Zheng et al., 2025")
+class ConFREE(Wrapper):
+    """Put a conflict-free step in the place of a host's mean: `direction`, over 1 + c²."""
 
     c: float = setting(0.4, "how far the step may leave the guidance vector", above=0, below=1)
     scope: Literal["tensor", "model"] = setting("tensor", "one problem a tensor, or one in all")
@@ -136,25 +134,21 @@ class ConFREE(Settings):
     )
     rescale: bool = setting(True, "divide the step by 1 + c², as the public code does")
 
-    _host: str | None = PrivateAttr(None)
+    @classmethod
+    def check(cls, algorithm: type[Algorithm]) -> None:
+        """Refuse a host without `Algorithm.shared_update`."""
+        if not algorithm.shared_update:
+            hosts = [name for name, host in algorithms().items() if host.shared_update]
+            raise UserError(
+                "confree takes the place of a mean of updates that clients share; "
+                f"{algorithm.declaration.name} has none. It works with {', '.join(sorted(hosts))}."
+            )
 
-    def __init__(self, host: str | None = None, /, **values: Any) -> None:
-        if host is not None:
-            build(ConFREE, values, where="confree")  # a wrong value is named as everywhere
-        super().__init__(**values)
-        self._host = host
-
-    def unwrapped(self) -> dict[str, Any]:
-        """The settings of a run that this stands for."""
-        if self._host is None:
-            raise UserError("ConFREE needs an algorithm to go on top of: ConFREE('fedrep').")
-        return {"algorithm": self._host, "wrapper": "confree", "confree": self.model_dump()}
-
-    def guided(
-        self, mixings: Mapping[str, Mixing | Pick], round: Round, patterns: Sequence[str]
-    ) -> tuple[dict[str, Mixing | Pick], Conflict]:
-        """A host's mixings with a step in place of each mean of the tensors named by patterns."""
-        names = [n for n in round.sent if any(fnmatchcase(n, pattern) for pattern in patterns)]
+    def adjust(
+        self, mixings: Mixings, round: Round, shared_update: Sequence[str]
+    ) -> tuple[Mixings, dict[str, float]]:
+        """Put a step in place of the mean of each shared tensor; the figures are a `Conflict`."""
+        names = [n for n in round.sent if any(fnmatchcase(n, pattern) for pattern in shared_update)]
         grams = round.sent.group(*names).gram(round.start)
         total: FloatArray = sum(grams.values(), np.zeros(()))
         if self.scope == "model":
@@ -166,12 +160,13 @@ class ConFREE(Settings):
         base = round.start.select([0])
         steps = {n: Mixing.step(w, receivers=round.clients, base=base) for n, w in weights.items()}
         gains = np.stack([grams[name] @ weights[name] for name in names]).sum(axis=0)
-        return {**steps, **mixings}, Conflict(
+        conflict = Conflict(
             pairs=_negative(total[~np.eye(len(total), dtype=bool)]),
             mean=_negative(total.sum(axis=1)),
             guided=_negative(gains),
             unsolved=sum(not found.solved for found in directions.values()),
         )
+        return {**steps, **mixings}, asdict(conflict)
 
     def _direction(self, gram: FloatArray) -> Direction:
         return direction(gram, self.c, self.guidance == "sequential")
