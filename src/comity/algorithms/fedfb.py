@@ -24,7 +24,9 @@ from comity.settings import setting
     title="FedFB",
     paper="Zeng et al., 2021",
     family="single global model: fair to groups of people",
-    communication="the model, losses and counts by label and group; back, it and their weights",
+    communication=(
+        "the model, losses and counts by label and group; back, the model and weights of these"
+    ),
 )
 class FedFB(Algorithm):
     """Clients train on Σ_i λ(y_i, z_i) / m_{z_i} · CE_i; the server moves λ to level the groups.

@@ -63,7 +63,9 @@ def combination(moments: FloatArray, variances: FloatArray, client: int) -> Floa
     title="FedPAC",
     paper="Xu et al., 2023",
     family="client-specific: personalised",
-    communication="body, head, class centroids, feature moments; back, body, own head, centroids",
+    communication=(
+        "body, head, class centroids and moments of features; back, body, own head, centroids"
+    ),
 )
 class FedPAC(FedAvg):
     """First the head, then the body on f_i + λ mean ‖z − c_y‖²; heads by how alike the data are."""
