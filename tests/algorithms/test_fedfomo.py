@@ -119,11 +119,11 @@ def test_a_round_is_that_of_plain_pytorch():
 # -- whose models a client is offered ------------------------------------------------------
 
 
-def round_of_gains(gains: np.ndarray, present, everyone, number: int = 1) -> Round:
-    sent = Fleet({"model.a": torch.arange(float(len(present)))[:, None]})
+def round_of_gains(gains: np.ndarray, participants, clients, number: int = 1) -> Round:
+    sent = Fleet({"model.a": torch.arange(float(len(participants)))[:, None]})
     told = {"gains": np.asarray(gains, dtype=float)}
-    sizes = np.ones(len(present))
-    return Round(number, tuple(present), tuple(everyone), sent, sent, sizes, told)
+    sizes = np.ones(len(participants))
+    return Round(number, tuple(participants), tuple(clients), sent, sent, sizes, told)
 
 
 def offered(pick: Pick, present) -> dict[int, list[int]]:

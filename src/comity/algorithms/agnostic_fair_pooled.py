@@ -1,7 +1,7 @@
 """AgnosticFair as its public code runs it: one model on the pooled data of all clients.
 
-The published method (Du et al., 2021) is a federated minimax over reweighted clients; what its
-users have been comparing with is this. It is not federated: raw data leave every client.
+The published method (Du et al., 2021) is a federated minimax over reweighted clients; published
+comparisons use this one. It is not federated: raw data leave every client.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from comity.settings import setting
 
 
 def covariation(outputs: Tensor, group: Tensor, mean: float) -> Tensor:
-    """Σ_c mean_i [(a_i − ā)² (o_ic − ō_c)²], which is small where outputs do not vary by group."""
-    apart = (group - mean).unsqueeze(-1) * (outputs - outputs.mean(dim=0))
-    return apart.square().mean(dim=0).sum()
+    """Return Σ_c mean_i [(a_i − ā)² (o_ic − ō_c)²], small where outputs do not vary by group."""
+    products = (group - mean).unsqueeze(-1) * (outputs - outputs.mean(dim=0))
+    return products.square().mean(dim=0).sum()
 
 
 @algorithm(
@@ -36,7 +36,7 @@ def covariation(outputs: Tensor, group: Tensor, mean: float) -> Tensor:
     communication="the raw data of all clients to one place; back, the model",
 )
 class AgnosticFairPooled(Algorithm):
-    """The sum of a batch's cross entropies plus a multiple of how outputs vary with the group."""
+    """Minimise Σ_i CE_i + strength · `covariation` of outputs and attribute, on pooled data."""
 
     personal: ClassVar[bool] = False
     centralised: ClassVar[bool] = True
@@ -58,7 +58,7 @@ class AgnosticFairPooled(Algorithm):
         return [Phase(loss=loss)]
 
     def mix(self, round: Round) -> Mapping[str, Mixing]:
-        only = np.array([client == round.clients[0] for client in round.participants], dtype=float)
-        # if its training broke, the others still hold the model from which it started
-        weights = only if only.any() else np.ones(len(round.participants))
+        first = np.array([client == round.clients[0] for client in round.participants], dtype=float)
+        # if its training broke, the others hold the model from which it started
+        weights = first if first.any() else np.ones(len(round.participants))
         return {"*": Mixing.shared(weights, receivers=round.clients)}

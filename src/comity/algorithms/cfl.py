@@ -52,8 +52,8 @@ class CFL(Clustered):
             model = float(np.linalg.norm(_norms(round, rows)))
             small = is_small(change, model, self.threshold)
             if self.rule == "two-threshold":
-                apart = norms[rows].max() > self.largest_update
-                small = small and apart and len(rows) > 2 and round.number > self.first_round
+                conflict = norms[rows].max() > self.largest_update
+                small = small and conflict and len(rows) > 2 and round.number > self.first_round
             return bool(small)
 
         clusters.refine(
@@ -66,13 +66,13 @@ class CFL(Clustered):
         route: dict[int, int] = {}
         for members in clusters.members:
             row = np.where(np.isin(round.participants, members), round.sizes, 0.0)
-            if row.sum() > 0:  # nobody of an absent cluster sent: its model stays as it is
+            if row.sum() > 0:  # an absent cluster keeps its model
                 route.update(dict.fromkeys(members, len(weights)))
                 weights.append(row / row.sum())
         return {"*": Mixing(np.stack(weights), route)}
 
 
 def _norms(round: Round, rows: IntArray) -> list[float]:
-    """Norm of each tensor of the cluster's model."""
+    """Return the norm of each tensor of a cluster's model."""
     model = round.start.select(rows[:1])
     return [float(tensor.norm()) for tensor in model.tensors.values()]

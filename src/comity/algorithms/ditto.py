@@ -51,15 +51,15 @@ class Ditto(FedAvg):
     def phases(self, problem: Problem) -> list[Phase]:
         def private(parameters: Tree, batch: Batch, view: View) -> Tensor:
             received = strip_prefix(view.received, "shared.")
-            own = strip_prefix(parameters, "personal.")
-            squares = [(own[k] - received[k]).square().sum() for k in received]
+            v = strip_prefix(parameters, "personal.")
+            squares = [(v[k] - received[k]).square().sum() for k in received]
             loss = view.objective(view.forward(parameters, batch["inputs"]), batch)
             return loss + self.pull / 2 * torch.stack(squares).sum()
 
-        def common(parameters: Tree, batch: Batch, view: View) -> Tensor:
+        def shared(parameters: Tree, batch: Batch, view: View) -> Tensor:
             return view.objective(view.forward(parameters, batch["inputs"], True), batch)
 
         return [
             Phase(train=("personal.*",), loss=private, share=self.personal_share),
-            Phase(train=("shared.*",), loss=common),
+            Phase(train=("shared.*",), loss=shared),
         ]

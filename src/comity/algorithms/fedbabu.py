@@ -1,4 +1,4 @@
-"""FedBABU (Oh et al., 2022): train the body under a head that nobody changes; tune in the end."""
+"""FedBABU (Oh et al., 2022): train the body under the initial head; fine-tune in the end."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from comity.problems import Problem
 class FedBABU(FedAvg):
     """b ← mean of the bodies; after the last round every client trains body and head.
 
-    A head that is still the first one needs some passes over the data: five, unless said.
+    The head is still the initial one, so fine-tuning takes the work of five rounds by default.
     """
 
     needs: ClassVar[frozenset[Need]] = frozenset({"losses"})

@@ -1,4 +1,4 @@
-"""FedCMOO (Askin et al., 2024): one Pareto-stationary model at one upload a client."""
+"""FedCMOO (Askin et al., 2024): one Pareto-stationary model at one upload per client."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from comity.settings import setting
 
 
 class CommonWeights(Algorithm):
-    """What FedCMOO and FedCMOO-Pref share: the round around the choice of w.
+    """Base of FedCMOO and FedCMOO-Pref: the round around the choice of w.
 
-    Clients send their gradients at x, the server answers with one w for all, clients train on
+    Clients send their gradients at x, the server broadcasts one w, clients train on
     Σ_k w_k f_k, beginning with those gradients, and x ← x + η_s · mean_i (x_i^τ − x).
     """
 
@@ -38,14 +38,20 @@ class CommonWeights(Algorithm):
             gram = gram_of_mean(survey)
             if self._weights is None:
                 self._weights = np.full(len(gram), 1.0 / len(gram))
-            if np.isfinite(gram).all():  # else gradients so long that their products overflowed
+            if np.isfinite(gram).all():  # products of long gradients overflow
                 self._weights = self._choose(gram, survey, self._weights)
         if self._weights is None:
             raise UserError("No client has finite gradients at the first model: check the losses.")
         return {"weights": self._weights}
 
     def _choose(self, gram: FloatArray, survey: Survey, previous: FloatArray) -> FloatArray:
-        """The weights of the objectives in this round."""
+        """Return the weights w of the objectives in this round.
+
+        Args:
+            gram: G, the Gram matrix of the mean gradients (objectives x objectives).
+            survey: what participants sent.
+            previous: w of the last round.
+        """
         raise NotImplementedError
 
     def phases(self, problem: Problem) -> list[Phase]:
@@ -58,7 +64,7 @@ class CommonWeights(Algorithm):
 
 
 def gram_of_mean(survey: Survey) -> FloatArray:
-    """G = J̄ᵀJ̄ of the mean Jacobian J̄ = mean_i J_i; the mean of the clients' Grams is another."""
+    """Return G = J̄ᵀJ̄ of the mean Jacobian J̄ = mean_i J_i (not the mean of the clients' Grams)."""
     assert survey.gradients is not None
     n = len(survey.participants)
     objectives = len(survey.gradients) // n
@@ -81,10 +87,10 @@ class FedCMOO(CommonWeights):
     exact: bool = setting(False, "solve for w outright (not the paper's: w then forgets)")
 
     def _choose(self, gram: FloatArray, survey: Survey, previous: FloatArray) -> FloatArray:
-        """FindWeights: K times w ← Π_simplex(w − β Ĝ w), Ĝ = G / ν², ν = mean_k √(G_kk + 1e-4).
+        """Run FindWeights: K times w ← Π_simplex(w − β Ĝ w), Ĝ = G / ν², ν = mean_k √(G_kk + 1e-4).
 
-        So few and small steps do not converge; that damping, and w carried over the rounds, are
-        part of the method.
+        Few and small steps do not converge; that damping, and w carried over the rounds, are part
+        of the method.
         """
         if self.exact:
             solved = descent_weights(gram)

@@ -65,7 +65,7 @@ class FedFB(Algorithm):
         return counted
 
     def broadcast(self, survey: Survey) -> dict[str, FloatArray]:
-        """Move λ by what clients lose with the model that they received; tell n λ(y,z) / m_z."""
+        """Move λ by the losses under the received model; return n λ(y,z) / m_z as ``weights``."""
         counts = survey.values["cells"]
         if not survey.participants:
             if self._sample_weights is None:
@@ -73,23 +73,24 @@ class FedFB(Algorithm):
             return {"weights": self._sample_weights}
         cells = counts.sum(axis=0)
         members = np.maximum(cells.sum(axis=0), 1.0)
-        if self._balance is None:  # the common initial model says nothing yet
+        if self._balance is None:  # losses of the common initial model mean nothing
             self._balance = np.stack([members, members]) / cells.sum()
         else:
             losses = survey.values["cell_losses"].sum(axis=0)
             self._balance = self._moved(self._balance, losses, cells)
         weights = self._balance / members
         self._totals = {
-            client: float((own * weights).sum())
-            for client, own in zip(survey.participants, counts, strict=True)
+            client: float((count * weights).sum())
+            for client, count in zip(survey.participants, counts, strict=True)
         }
         self._sample_weights = cells.sum() * weights
         return {"weights": self._sample_weights}
 
     def _moved(self, balance: FloatArray, losses: FloatArray, cells: FloatArray) -> FloatArray:
+        """Return λ after a step, from l_yz and m_yz summed over participants."""
         members = np.maximum(cells.sum(axis=0), 1.0)
-        apart = (losses[0] - losses[1]) / members
-        f = apart[1:] - apart[0] + cells[0, 0] / members[0] - cells[0, 1:] / members[1:]
+        g = (losses[0] - losses[1]) / members
+        f = g[1:] - g[0] + cells[0, 0] / members[0] - cells[0, 1:] / members[1:]
         self._moves += 1
         step = self.alpha / np.sqrt(self._moves) * f
         most = 2 * members / cells.sum()
@@ -106,7 +107,7 @@ class FedFB(Algorithm):
         return [Phase(loss=loss)]
 
     def local_phases(self, problem: Problem) -> list[Phase]:
-        """Without a server that keeps λ: on the client's own objective."""
+        """Train on the client's own objective: there is no λ."""
         return [Phase()]
 
     def mix(self, round: Round) -> Mapping[str, Mixing]:

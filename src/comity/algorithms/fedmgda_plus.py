@@ -1,4 +1,4 @@
-"""FedMGDA+ (Hu et al., 2022): clients as objectives, and a step that hurts none of them."""
+"""FedMGDA+ (Hu et al., 2022): clients as objectives, and a common descent direction of all."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class FedMGDAPlus(Algorithm):
 
     def mix(self, round: Round) -> Mapping[str, Mixing]:
         gram = round.sent.total_gram(round.start)
-        live = alive(gram)  # a client that stood still would draw all the weight
+        live = alive(gram)  # a client without movement would get all the weight
         weights = np.zeros(len(gram))
         if live.any():
             norms = np.sqrt(gram.diagonal()[live])

@@ -1,4 +1,4 @@
-"""FedPAC (Xu et al., 2023): features aligned to common class centroids, heads combined for each."""
+"""FedPAC (Xu et al., 2023): features aligned to class centroids, one combined head per client."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from comity.core.typing import FloatArray, Tree
 from comity.problems import Problem
 from comity.settings import setting
 
-_LEAST = 1e-3  # weights of heads below this are none
+_LEAST = 1e-3  # smaller weights of heads count as zero
 
 
 class Aligned(nn.Module):
@@ -35,25 +35,29 @@ class Aligned(nn.Module):
         self.counts = nn.Parameter(torch.zeros(classes), requires_grad=False)
 
     def forward(self, inputs: Tensor, features: bool = False) -> Tensor:
-        """Outputs, or the features that the head answers to."""
-        found: Tensor = self.body(inputs)
-        return found if features else self.head(found)
+        """Return outputs, or the features under the head."""
+        hidden: Tensor = self.body(inputs)
+        return hidden if features else self.head(hidden)
 
 
 def by_class(features: Tensor, batch: Batch, classes: int) -> tuple[Tensor, Tensor]:
-    """Features summed by class, and the number of samples in each."""
-    own = (batch["label"].unsqueeze(-1) == torch.arange(classes)) * batch["weight"].unsqueeze(-1)
-    return own.T @ features, own.sum(dim=0)
+    """Return features summed by class (classes x width), and the number of samples per class."""
+    of_class = batch["label"].unsqueeze(-1) == torch.arange(classes)
+    weights = of_class * batch["weight"].unsqueeze(-1)
+    return weights.T @ features, weights.sum(dim=0)
 
 
 def combination(moments: FloatArray, variances: FloatArray, client: int) -> FloatArray:
-    """How much of everybody's head a client takes: min_α αᵀ (diag V + D) α on the simplex.
+    """Return a client's weights over all heads: argmin_α αᵀ (diag V + D) α on the simplex.
 
-    D_jk = ⟨h_i − h_j, h_i − h_k⟩, from the inner products of the clients' moments h.
+    Args:
+        moments: inner products ⟨h_j, h_k⟩ of the clients' moments (n x n).
+        variances: V (n).
+        client: row i; D_jk = ⟨h_i − h_j, h_i − h_k⟩.
     """
-    own = moments[client]
-    apart = own[client] - own[:, None] - own[None] + moments
-    weights = min_norm(np.diag(variances + 1e-8) + apart)
+    row = moments[client]
+    distances = row[client] - row[:, None] - row[None] + moments
+    weights = min_norm(np.diag(variances + 1e-8) + distances)
     weights = np.where(weights < _LEAST, 0.0, weights)
     return np.asarray(weights / weights.sum())
 
@@ -138,7 +142,7 @@ class FedPAC(FedAvg):
         self._centroids = sums / np.maximum(counts.sum(axis=0), 1.0)[:, None]
         body = Mixing.shared(round.sizes, receivers=round.clients)
         known = [client for client in round.participants if client in self._moments]
-        if len(known) < len(round.participants):  # somebody's features were not finite
+        if len(known) < len(round.participants):  # a participant's features were not finite
             return {"*": body}
         stacked = np.stack([self._moments[client][0].ravel() for client in known])
         products = stacked @ stacked.T

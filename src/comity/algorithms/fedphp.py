@@ -1,4 +1,4 @@
-"""FedPHP (Li et al., 2021): what a client has learned before teaches the model that arrives."""
+"""FedPHP (Li et al., 2021): a client's historical model teaches the received one."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ class Inherited(nn.Module):
         super().__init__()
         self.model, self.history = model, frozen(model)
         self.rounds = nn.Parameter(torch.zeros(()), requires_grad=False)
-        """How often the client has taken part."""
+        """Number of rounds that the client has taken part in."""
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """While training: outputs, features and the HPM's features, side by side."""
+        """Return outputs; in training, outputs, features and the HPM's features side by side."""
         features = self.model.features(inputs)
         outputs: Tensor = self.model.head(features)
         if not self.training:
@@ -64,7 +64,7 @@ class FedPHP(FedAvg):
             together = view.forward(parameters, batch["inputs"])
             parts = torch.split(together, [width[0], width[1], width[1]], dim=-1)
             taught = mmd(parts[1], parts[2])
-            first = parameters["rounds"] == 0  # nothing has been inherited yet
+            first = parameters["rounds"] == 0  # there is no history yet
             strength = torch.where(first, 0.0, self.strength)
             return (1 - strength) * view.objective(parts[0], batch) + strength * taught
 

@@ -54,7 +54,7 @@ class FedPref(Clustered):
         return {"*": Mixing.personal(weights, round.participants)}
 
     def _stalled(self, round: Round, rows: IntArray) -> bool | None:
-        """‖mean θ' − θ̄_C‖ ≤ ε, where θ̄_C is the mean model that the cluster started from."""
+        """Return whether ‖mean θ' − θ̄_C‖ ≤ ε, θ̄_C being the cluster's mean model at the start."""
         sent, start = round.sent.select(rows), round.start.select(rows)
         if sent.distance(start).max() <= 1e-8:
             return None
@@ -67,12 +67,12 @@ class FedPref(Clustered):
         return spectral_bipartition(self._similarity(round, rows))
 
     def _similarity(self, round: Round, rows: IntArray) -> FloatArray:
-        """sim_ij = mean over tensors of cos(topR(Δ_i), topR(Δ_j)), Δ_i = θ_i' − θ̄_C."""
+        """Return sim_ij = mean over tensors of cos(topR(Δ_i), topR(Δ_j)), Δ_i = θ_i' − θ̄_C."""
         reference = round.start.select(rows).mean()
         return round.sent.select(rows).similarity(reference, self.top_r)
 
     def _weights(self, round: Round, rows: IntArray) -> FloatArray:
-        """u_ij = (max(sim_ij, s_min) − s_min) / (1 − s_min), the diagonal one."""
+        """Return u_ij = (max(sim_ij, s_min) − s_min) / (1 − s_min), the diagonal one."""
         if not self.weighting:
             return np.ones((len(rows), len(rows)))
         floor = self.minimum_similarity

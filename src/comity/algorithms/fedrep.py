@@ -22,7 +22,7 @@ from comity.settings import setting
     communication="the body, both ways; heads stay",
 )
 class FedRep(FedAvg):
-    """Each round first the head with the body standing still, then the body under that head."""
+    """In each round train the head on the fixed body, then the body under that head."""
 
     needs: ClassVar[frozenset[Need]] = frozenset({"losses"})
     sends: ClassVar[tuple[str, ...]] = ("body.*",)

@@ -1,4 +1,4 @@
-"""FSMGDA (Yang et al., 2023): one Pareto-stationary model from objectives trained apart."""
+"""FSMGDA (Yang et al., 2023): one Pareto-stationary model from one local model per objective."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from comity.settings import setting
 class FSMGDA(Algorithm):
     """x ← x − η Σ_s λ*_s Δ_s with Δ_s = mean_i Δ_{s,i} and λ* = argmin ‖Σ_s λ_s Δ_s‖², λ ≥ 0.
 
-    Δ_{s,i} is what client i's copy moved by, trained from x on objective s alone. It holds the
-    local step size already, so the server's rate is the paper's η_t over its η_L. An objective
-    without movement has no weight.
+    Δ_{s,i} is the update of client i's copy, trained from x on objective s alone. It contains the
+    local step size, so the server's rate is the paper's η_t over its η_L. An objective without
+    movement has no weight.
     """
 
     personal: ClassVar[bool] = False

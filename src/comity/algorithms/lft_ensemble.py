@@ -19,7 +19,7 @@ from comity.settings import setting
 
 
 class Ensemble(Balanced):
-    """A client's own network, which it trains, and everybody's, with which it predicts."""
+    """A client's own network, which it trains, and those of all clients, which predict."""
 
     def __init__(self, model: nn.Module, groups: int, members: int) -> None:
         super().__init__(model, groups)
@@ -31,10 +31,10 @@ class Ensemble(Balanced):
             for name, buffer in list(part.named_buffers(recurse=False)):
                 part.register_buffer(name, buffer.expand(members, *buffer.shape).clone())
         self.shares = nn.Parameter(torch.zeros(members), requires_grad=False)
-        """How much each member counts; all zero before they have arrived."""
+        """Weight of each member; all zero before they are received."""
 
     def forward(self, inputs: Tensor, alone: bool = False) -> Tensor:
-        """The logits of the members' mean probabilities; its own before they have arrived."""
+        """Return the logits of the members' mean probabilities; at first, the client's own."""
         own: Tensor = self.model(inputs)
         if alone:
             return own

@@ -19,7 +19,7 @@ from comity.settings import setting
     communication="the model and the sum of a client's sample weights; back, the model",
 )
 class LFTFedAvg(FairBatch):
-    """θ ← Σ_k V_k θ_k / Σ V, V_k the sum of the weights that client k gave to its samples."""
+    """θ ← Σ_k V_k θ_k / Σ V, V_k the sum of client k's sample weights."""
 
     statistics: ClassVar[tuple[str, ...]] = ("total",)
 

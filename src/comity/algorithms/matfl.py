@@ -1,4 +1,4 @@
-"""MaTFL (Cai et al., 2023): average with the clients whose weights moved the same way."""
+"""MaTFL (Cai et al., 2023): average with the clients whose weights moved in the same direction."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class MaTFL(Algorithm):
         return row_normalised(np.maximum(similarity + self.shift, 0.0) * elected)
 
     def _elected(self, similarity: FloatArray) -> FloatArray:
-        """Ones where j is among i's most similar clients; i always is; lower ids win ties."""
+        """Return ones where j is among i's most similar clients, i included; lower ids win ties."""
         ranked = similarity.copy()
         np.fill_diagonal(ranked, np.inf)
         order = np.argsort(-np.round(ranked, 9), axis=1, kind="stable")[:, : self.voters]

@@ -1,4 +1,4 @@
-"""No communication: what each client reaches alone with the same amount of local work."""
+"""No communication: clients train alone, with the same amount of local work."""
 
 from __future__ import annotations
 

@@ -27,22 +27,22 @@ _NOTHING = 1e-6  # of the clients' root mean square update
 
 @dataclass(frozen=True)
 class Direction:
-    """d* = Σ_i weights_i Δ_i, and what it is made of."""
+    """d* = Σ_i weights_i Δ_i, with its parts."""
 
     weights: FloatArray
     guidance: FloatArray
     """ḡ = Σ_i a_i Δ_i."""
     worst: float
-    """min_j ⟨d*, Δ_j⟩ before it was rescaled: what the client that gains least gains."""
+    """min_j ⟨d*, Δ_j⟩ before rescaling: the gain of the client that gains least."""
     dual: float
-    """F(w*), which is the same number."""
+    """F(w*), equal to ``worst`` if the solver has converged."""
     solved: bool = True
-    """They are the same; else the guidance vector alone is the direction."""
+    """Whether both are equal; if not, the guidance vector alone is the direction."""
 
 
 @dataclass(frozen=True)
 class Conflict:
-    """How much the updates of a round were against each other, and against the server's step."""
+    """Conflict among the updates of a round, and with the server's step."""
 
     pairs: float
     """Share of pairs of clients whose updates point apart."""
@@ -51,14 +51,16 @@ class Conflict:
     guided: float
     """Share of clients whose update points against the step that was taken."""
     unsolved: int
-    """In how many problems the guidance vector alone had to do."""
+    """Number of problems in which the guidance vector alone is the direction."""
 
 
 def guidance(gram: FloatArray, sequential: bool = False) -> FloatArray:
-    """a, with ḡ = Σ_i a_i Δ_i the mean of updates, each less what opposes another.
+    """Return a, with ḡ = Σ_i a_i Δ_i the mean of updates without the parts that oppose others.
 
-    Simultaneously (the poster): all projections are of the original updates. Sequentially: one
-    after the other, in the order of the clients.
+    Args:
+        gram: ⟨Δ_i, Δ_j⟩ of the clients' updates.
+        sequential: project one update after the other, in the order of the clients; otherwise (the
+            poster) all projections are of the original updates.
     """
     n = len(gram)
     if not sequential:
@@ -76,7 +78,7 @@ def guidance(gram: FloatArray, sequential: bool = False) -> FloatArray:
 
 
 def direction(gram: FloatArray, c: float, sequential: bool = False) -> Direction:
-    """max_d min_j ⟨d, Δ_j⟩ with ‖d − ḡ‖ ≤ c ‖ḡ‖, by its dual on the simplex.
+    """Return argmax_d min_j ⟨d, Δ_j⟩ with ‖d − ḡ‖ ≤ c ‖ḡ‖, by its dual on the simplex.
 
     w* = argmin ⟨ḡ, g_w⟩ + c ‖ḡ‖ ‖g_w‖, g_w = Σ_i w_i Δ_i; d* = ḡ + c ‖ḡ‖ g_w / ‖g_w‖.
     """
@@ -99,7 +101,7 @@ def direction(gram: FloatArray, c: float, sequential: bool = False) -> Direction
     size = int(live.sum())
     corner = int(np.argmin([value(vertex)[0] for vertex in np.eye(size)]))
     simplex: Any = {"type": "eq", "fun": lambda w: w.sum() - 1, "jac": np.ones_like}
-    found = [
+    solutions = [
         minimize(
             value,
             start,
@@ -111,14 +113,14 @@ def direction(gram: FloatArray, c: float, sequential: bool = False) -> Direction
         )
         for start in (np.full(size, 1.0 / size), np.eye(size)[corner])
     ]
-    best = min(found, key=lambda one: float(one.fun))
+    best = min(solutions, key=lambda solution: float(solution.fun))
     w = np.zeros(n)
     w[live] = np.clip(best.x, 0.0, None)
     w /= w.sum()
     norm = np.sqrt(max(float(w @ gram @ w), 0.0) + _TINY)
     weights = a + c * length / norm * w
     worst, dual = float((gram[live] @ weights).min()), value(w[live])[0]
-    # what the weakest gains is the value of the dual, or the solver has not converged
+    # the least gain is the value of the dual, or the solver has not converged
     solved = abs(worst - dual) <= 1e-3 * max(abs(dual), length) + _NOTHING
     return Direction(weights if solved else a, a, worst * scale, dual * scale, solved)
 
