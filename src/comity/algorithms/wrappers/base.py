@@ -67,6 +67,8 @@ class Wrapper(Settings):
     ) -> tuple[Mixings, dict[str, float]]:
         """Return the mixings that take the place of a host's, and figures for the history.
 
+        The figures are the history's ``conflict``; reports draw ``pairs``, ``mean`` and ``guided``.
+
         Args:
             mixings: what the host's `mix` returned.
             round: what the server received.
