@@ -41,7 +41,7 @@ class Configuration(Settings):
     )
     algorithm: str = setting("fedpref", "what is federated about it")
     wrapper: str = setting("none", "a rule on top of the algorithm's server step, by its name")
-    clients: int = setting(20, "how many participants", at_least=1)
+    clients: int = setting(20, "number of clients", at_least=1)
     rounds: int = setting(1, "how often clients train and the server mixes", at_least=1)
     seed: int = setting(1, "where all random numbers come from", at_least=0)
     preferences: str | list[list[float]] = setting(
@@ -61,7 +61,7 @@ class Configuration(Settings):
         "best", "hand over each client's best validated model, or its last one"
     )
     keep_scope: Literal["client", "federation"] = setting(
-        "client", "who chooses what is best: each client its model, or all together one round"
+        "client", "best model of each client, or one best round for all clients together"
     )
     guard: bool = setting(
         False, "a client declines a mixed model that does worse on its validation than its own"
@@ -73,7 +73,7 @@ class Configuration(Settings):
     test_episodes: int = setting(1, "episodes that judge a model at the end", at_least=1)
     evaluate_every: int = setting(
         0,
-        "data: every so many rounds all clients are judged on validation data, absent ones, too; "
+        "data: rounds between evaluations of all clients, absent ones too, on validation data; "
         "0: never",
         at_least=0,
     )
