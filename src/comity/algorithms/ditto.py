@@ -51,9 +51,7 @@ class Ditto(FedAvg):
     def phases(self, problem: Problem) -> list[Phase]:
         def private(parameters: Tree, batch: Batch, view: View) -> Tensor:
             received = strip_prefix(view.received, "shared.")
-            squares = [
-                (parameters[f"personal.{k}"] - w).square().sum() for k, w in received.items()
-            ]
+            squares = [(parameters[f"personal.{k}"] - received[k]).square().sum() for k in received]
             loss = view.objective(view.forward(parameters, batch["inputs"]), batch)
             return loss + self.pull / 2 * torch.stack(squares).sum()
 
