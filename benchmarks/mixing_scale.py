@@ -80,7 +80,7 @@ def batched(round: Round) -> tuple[FloatArray, Fleet, list[list[int]], tuple[flo
     chosen = time.process_time()
     mixed = round.sent.mix(weights)
     end = time.process_time()
-    return weights, mixed, algorithm.clusters() or [], (chosen - begin, end - chosen)
+    return weights, mixed, algorithm.diagnostics()["clusters"], (chosen - begin, end - chosen)
 
 
 def looped_pair(models: list[dict[str, Any]], start: dict[str, Any], i: int, j: int) -> float:

@@ -8,6 +8,12 @@ from typing import Any
 
 from comity.algorithms.pfedrlla import agent_file
 from comity.algorithms.pfedrlla.algorithm import PFedRLLA
+from comity.algorithms.pfedrlla.pretraining import (
+    ALGORITHM,
+    ORIGIN,
+    check_learning,
+    with_defaults,
+)
 from comity.configuration import Configuration, configure
 from comity.core.storage import strip_prefix
 from comity.core.typing import OnRound
@@ -16,22 +22,11 @@ from comity.problems import Problem, register
 from comity.runs.directory import Run
 from comity.runs.execute import check_workers, execute, free_path
 
-ALGORITHM = "pfedrlla"
-USUAL = {"body": "local", "warmup": 10, "every": 1, "agent_steps": 20}
-"""Heads are mixed by the agent, bodies stay where they are, and the agent learns every round."""
-
 
 def pretraining(values: Mapping[str, Any]) -> Configuration:
-    """The run in which an agent learns; ``values`` as for any run."""
-    own = values.get(ALGORITHM, {})
-    if isinstance(own, Mapping):  # if not, it is refused
-        values = {**values, ALGORITHM: {**USUAL, **own}}
-    configuration = configure({**values, "algorithm": ALGORITHM})
-    if "agent" not in (configuration.algorithm_settings[half] for half in ("body", "head")):
-        raise UserError(
-            "pretrain: an agent that decides nothing learns nothing; pfedrlla.head or "
-            "pfedrlla.body must be agent."
-        )
+    """Return the configuration of a run in which an agent learns; ``values`` as for `configure`."""
+    configuration = configure(with_defaults(values))
+    check_learning(configuration.algorithm_settings)
     return configuration
 
 
@@ -78,10 +73,10 @@ def save_agent(run: Run, out: Path) -> Path:
     algorithm = configuration.get_algorithm()
     if not isinstance(algorithm, PFedRLLA) or not run.finished or found is None:
         raise UserError(f"{run.path} is no finished run of {ALGORITHM}: it has no agent to save.")
-    arrays, header = algorithm.trained(strip_prefix(found[0], "0/algorithm/"))
-    origin = {
-        name: getattr(configuration, name)
-        for name in ("partition", "clients", "participation", "rounds", "seed")
-    }
+    arrays, header = algorithm.agent_of(strip_prefix(found[0], "0/algorithm/"))
+    origin = {name: getattr(configuration, name) for name in ORIGIN}
     agent_file.save(out, arrays, {**header, "problem": configuration.problem_name, **origin})
     return out
+
+
+__all__ = ["ALGORITHM", "check_target", "default_name", "pretrain", "pretraining", "save_agent"]

@@ -43,7 +43,7 @@ def test_single_linkage_is_the_best_of_all_cuts():
 
 def test_a_stalled_cluster_splits_and_each_part_gets_its_own_mean():
     algorithm, sent, mixing = rounds(threshold=2.0, patience=1)
-    assert algorithm.clusters() == [[0, 1, 2, 3], [4]]
+    assert algorithm.diagnostics()["clusters"] == [[0, 1, 2, 3], [4]]
     assert mixing.weights.shape == (2, 5)
     rows = sent.mix(mixing.weights)["0"]
     np.testing.assert_allclose(rows[mixing.route[0]], np.mean(CFL["delta"][:4], axis=0), atol=1e-6)
@@ -52,7 +52,7 @@ def test_a_stalled_cluster_splits_and_each_part_gets_its_own_mean():
 
 def test_a_moving_cluster_stays_together():
     algorithm, _, mixing = rounds(threshold=1.0, patience=1)
-    assert algorithm.clusters() == [[0, 1, 2, 3, 4]]
+    assert algorithm.diagnostics()["clusters"] == [[0, 1, 2, 3, 4]]
     assert mixing.weights.shape == (1, 5)
 
 
@@ -66,7 +66,7 @@ def test_a_moving_cluster_stays_together():
 )
 def test_the_two_threshold_rule(settings, splits):
     algorithm, _, _ = rounds(rule="two-threshold", threshold=2.0, **settings)
-    clusters = algorithm.clusters()
+    clusters = algorithm.diagnostics()["clusters"]
     assert clusters is not None
     assert (len(clusters) == 2) == splits
 
@@ -89,7 +89,7 @@ def test_rounds_in_which_nobody_learned_never_split():
     still = fleet(CFL["delta"])
     for number in range(1, 6):
         algorithm.mix(round_of(still, still, number=number))
-    assert algorithm.clusters() == [[0, 1, 2, 3, 4]]
+    assert algorithm.diagnostics()["clusters"] == [[0, 1, 2, 3, 4]]
 
 
 def test_a_second_split_speaks_of_clients_not_of_places():
@@ -97,9 +97,9 @@ def test_a_second_split_speaks_of_clients_not_of_places():
     algorithm = make("cfl", {"threshold": 100.0, "patience": 1})
     sent = fleet([[5.0, 5.0], [-1.0, 0.1], [1.0, 0.0], [-1.0, -0.1], [0.9, 0.1]])
     algorithm.mix(round_of(sent, fleet([[0.0, 0.0]]), number=1))
-    first = algorithm.clusters()
+    first = algorithm.diagnostics()["clusters"]
     algorithm.mix(round_of(sent, fleet([[0.0, 0.0]]), number=2))
-    second = algorithm.clusters()
+    second = algorithm.diagnostics()["clusters"]
     assert first == [[0, 2, 4], [1, 3]]
     assert second is not None
     assert sorted(client for part in second for client in part) == [0, 1, 2, 3, 4]

@@ -10,9 +10,9 @@ from comity.algorithms import make
 from comity.algorithms.fairbatch import (
     Cells,
     cross_entropy,
+    predicts_yes,
     rebalanced,
     sample_weights,
-    says_yes,
 )
 from comity.core.phases import View
 from comity.learners import Task
@@ -54,7 +54,7 @@ def test_one_logit_or_two_mean_the_same():
     wanted = [np.log1p(np.exp(-0.7)), np.log1p(np.exp(0.2)), np.log(2)]
     for outputs in (one, two, two + 5):
         np.testing.assert_allclose(cross_entropy(outputs, label), wanted, rtol=1e-5)
-        assert says_yes(outputs).tolist() == [1, 0, 0]
+        assert predicts_yes(outputs).tolist() == [1, 0, 0]
 
 
 def test_weights_of_samples_by_hand():

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,7 @@ from comity.algorithms import Survey, make
 from comity.algorithms.fedcmoo import gram_of_mean
 from comity.core.phases import View
 from comity.errors import UserError
+from tests.laws.test_rules import restored, saved
 from tests.tiny import TINY
 from tests.vectors import fleet, round_of
 
@@ -64,7 +64,7 @@ def test_weights_are_carried_over_rounds():
     for wanted in FEDCMOO["w_after_steps"]:
         np.testing.assert_allclose(algorithm.broadcast(SURVEY)["weights"], wanted, atol=1e-6)
         other = make("fedcmoo", {"beta": FEDCMOO["beta"], "iterations": 1})
-        other.load(json.loads(json.dumps(algorithm.state())))
+        other.load(restored(saved(algorithm.state())))
         algorithm = other
 
 

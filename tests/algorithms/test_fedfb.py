@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pytest
 import torch
@@ -11,6 +9,7 @@ from comity.algorithms.fairbatch import cross_entropy
 from comity.core.phases import Phase
 from comity.learners import Task
 from comity.problems.data import batch_of
+from tests.laws.test_rules import restored, saved
 from tests.tiny import ANSWERS, PEOPLE, batches_of, fleet_of
 from tests.vectors import fleet
 
@@ -94,11 +93,11 @@ def test_clients_count_by_the_sum_of_their_sample_weights():
     assert set(mixing.route) == {0, 1, 2}
 
 
-def test_its_state_is_plain_values():
+def test_its_state_survives_a_file():
     algorithm, other = make("fedfb", {}), make("fedfb", {})
     for _ in range(3):
         algorithm.broadcast(survey())
-    other.load(json.loads(json.dumps(algorithm.state())))
+    other.load(restored(saved(algorithm.state())))
     wanted, found = algorithm.broadcast(survey()), other.broadcast(survey())
     np.testing.assert_array_equal(wanted["weights"], found["weights"])
 

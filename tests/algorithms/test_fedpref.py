@@ -37,16 +37,16 @@ def test_the_threshold_is_compared_with_the_change_of_the_cluster_mean():
     change = FEDPREF["cluster_mean_change_norm"]
     together, _ = mixing(threshold=change - 0.001, patience=1)
     apart, _ = mixing(threshold=change + 0.001, patience=1)
-    assert together.clusters() == [[0, 1, 2, 3]]
-    assert apart.clusters() == [list(side) for side in FEDPREF["split"]]
+    assert together.diagnostics()["clusters"] == [[0, 1, 2, 3]]
+    assert apart.diagnostics()["clusters"] == [list(side) for side in FEDPREF["split"]]
 
 
 def test_a_relative_threshold_is_a_share_of_the_models_norm():
     share = 100 * FEDPREF["cluster_mean_change_norm"] / np.linalg.norm(FEDPREF["reference"])
     together, _ = mixing(threshold=f"{share - 0.01:.3f}%", patience=1)
     apart, _ = mixing(threshold=f"{share + 0.01:.3f}%", patience=1)
-    assert together.clusters() == [[0, 1, 2, 3]]
-    assert apart.clusters() == [[0, 1], [2, 3]]
+    assert together.diagnostics()["clusters"] == [[0, 1, 2, 3]]
+    assert apart.diagnostics()["clusters"] == [[0, 1], [2, 3]]
 
 
 def test_split_by_similarity():
@@ -73,7 +73,7 @@ def test_new_clusters_measure_from_their_own_members():
     start = fleet([row[:4] for row in v["prev_models"]], [row[4:] for row in v["prev_models"]])
     algorithm = make("fedpref", {"top_r": 0.5, "threshold": 100.0, "patience": 1})
     weights = algorithm.mix(round_of(sent, start))["*"].weights
-    assert algorithm.clusters() == [[0, 1], [2, 3]]
+    assert algorithm.diagnostics()["clusters"] == [[0, 1], [2, 3]]
     for i, j, name in ((0, 1, "sim_members_01"), (2, 3, "sim_members_23")):
         u = (v[name] + 1) / 2
         assert weights[i, j] == pytest.approx(u / (1 + u), abs=1e-5)
@@ -82,10 +82,10 @@ def test_new_clusters_measure_from_their_own_members():
 
 def test_ablations():
     never, found = mixing(clustering=False, threshold=100.0, patience=1)
-    assert never.clusters() == [[0, 1, 2, 3]]
+    assert never.diagnostics()["clusters"] == [[0, 1, 2, 3]]
     assert len(np.unique(found.weights.round(6))) > 2
     plain, found = mixing(weighting=False, threshold=100.0, patience=1)
-    assert plain.clusters() == [[0, 1], [2, 3]]
+    assert plain.diagnostics()["clusters"] == [[0, 1], [2, 3]]
     np.testing.assert_allclose(found.weights, np.kron(np.eye(2), np.full((2, 2), 0.5)))
 
 
@@ -93,14 +93,14 @@ def test_rounds_in_which_nobody_learned_never_split():
     algorithm = make("fedpref", {"threshold": 100.0, "patience": 1})
     for _ in range(5):
         algorithm.mix(round_of(SENT, SENT))
-    assert algorithm.clusters() == [[0, 1, 2, 3]]
+    assert algorithm.diagnostics()["clusters"] == [[0, 1, 2, 3]]
 
 
 def test_clusters_survive_their_state():
     algorithm, _ = mixing(threshold=100.0, patience=1)
     other = make("fedpref", {"top_r": 0.5, "threshold": 100.0, "patience": 1})
     other.load(algorithm.state())
-    assert other.clusters() == [[0, 1], [2, 3]]
+    assert other.diagnostics()["clusters"] == [[0, 1], [2, 3]]
     a = algorithm.mix(round_of(SENT, START))["*"].weights
     b = other.mix(round_of(SENT, START))["*"].weights
     np.testing.assert_array_equal(a, b)

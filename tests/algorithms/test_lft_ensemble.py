@@ -37,8 +37,8 @@ def ensemble(outputs: int, members: int = 3) -> tuple[Ensemble, list[nn.Module],
 
 
 def arrived(module: Ensemble, sent: Fleet, sizes) -> Ensemble:
-    gathered = make("lft-ensemble", {}).gather(sent, np.array(sizes, dtype=float))
-    module.load_state_dict({**module.state_dict(), **gathered})
+    votes = make("lft-ensemble", {}).ensemble(sent, np.array(sizes, dtype=float))
+    module.load_state_dict({**module.state_dict(), **votes})
     module.eval()
     return module
 

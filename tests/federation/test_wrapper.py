@@ -12,7 +12,7 @@ import torch
 
 import comity.report
 from comity.algorithms import algorithms
-from comity.algorithms.wrappers.confree import ConFREE
+from comity.algorithms.wrappers.confree import ConFREE, direction
 from comity.cli import main
 from comity.configuration import configure, read_toml
 from comity.core.fleet import Fleet
@@ -79,7 +79,7 @@ def test_others_are_refused_with_the_reason_and_the_list(algorithm):
 
 
 def test_the_list_is_complete():
-    assert sorted(name for name, found in algorithms().items() if found.guided) == HOSTS
+    assert sorted(name for name, found in algorithms().items() if found.shared_update) == HOSTS
     assert not set(HOSTS) & set(OTHERS)
 
 
@@ -247,7 +247,7 @@ def delivered(configuration) -> Fleet:
         ("ditto", ()),
     ],
 )
-def test_only_guided_tensors_change_their_rule(algorithm, own):
+def test_only_shared_tensors_change_their_rule(algorithm, own):
     """FedPAC's heads and FedCP's gate and head are mixed as without it, bit for bit."""
     values = {"problem": "tiny-answers", "algorithm": algorithm, "rounds": 2}
     plain = delivered(tiny(**values, chunk=4))
@@ -272,8 +272,6 @@ def test_the_servers_step_in_a_run_is_the_formulas():
         trained = engine.models(kept=False).clone()
         request, _ = federation.request()
     assert request.models is not None
-    from comity.algorithms.wrappers.confree import direction
-
     for name in request.models:
         updates = (trained[name] - start[name]).flatten(1).double().numpy()
         step = direction(updates @ updates.T, 0.4).weights @ updates / 1.16

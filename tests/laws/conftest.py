@@ -9,12 +9,12 @@ import comity.runs.execute
 from comity.algorithms import algorithms
 
 ALGORITHMS = sorted(algorithms())
-ACTING = [name for name in ALGORITHMS if not algorithms()[name].needs_losses()]
+ACTING = [name for name in ALGORITHMS if "losses" not in algorithms()[name].needs]
 
 
 def data_of(algorithm: str) -> str:
     """A problem with data that an algorithm can learn."""
-    return "tiny-answers" if algorithms()[algorithm].needs_classes else "tiny-people"
+    return "tiny-answers" if "classes" in algorithms()[algorithm].needs else "tiny-people"
 
 
 CASES = [

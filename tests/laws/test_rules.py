@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import replace
 from fnmatch import fnmatchcase
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -16,9 +17,10 @@ from hypothesis import strategies as st
 
 from comity.algorithms import Algorithm, Round, Survey, algorithms, make
 from comity.algorithms.wrappers.confree import ConFREE
+from comity.configuration import configure
 from comity.core.fleet import Fleet
 from comity.core.mixing import Mixing, Pick
-from tests.laws.conftest import ALGORITHMS
+from tests.laws.conftest import ALGORITHMS, data_of, settings_of
 
 OBJECTIVES = 3
 SETTINGS = {
@@ -32,9 +34,11 @@ TOLD = {"centroids": (CLASSES, FEATURES), "counts": (CLASSES,)}
 """What is told beside a model, if it is more than a number; gains are one for each client."""
 SURVEYING = [name for name in ALGORITHMS if algorithms()[name].surveys]
 MIXING = [name for name in ALGORITHMS if algorithms()[name].mix is not Algorithm.mix]
-EQUAL = [n for n in MIXING if not (algorithms()[n].centralised or algorithms()[n].ordered)]
-"""All but those that say that clients are not alike, or that their order counts."""
-GUIDED = [name for name in MIXING if algorithms()[name].guided]
+ORDERED = {"pfedrlla"}
+"""Their rule depends on the order of the clients by definition, not only on what they sent."""
+EQUAL = [n for n in MIXING if not algorithms()[n].centralised and n not in ORDERED]
+"""All algorithms to which clients are alike and their order means nothing."""
+SHARED = [name for name in MIXING if algorithms()[name].shared_update]
 """Hosts of ConFREE."""
 
 
@@ -62,9 +66,17 @@ def prepared(name: str, survey: Survey | None = None) -> Algorithm:
     return algorithm
 
 
+@cache
+def trains_per_objective(name: str) -> bool:
+    """Return whether clients of an algorithm send one model per objective."""
+    configuration = configure({**settings_of(name, data_of(name)), "clients": 4})
+    phases = make(name, {}).phases(configuration.get_problem())
+    return any(phase.per_objective for phase in phases)
+
+
 def rows_of(name: str, clients: np.ndarray) -> np.ndarray:
     """The rows of a round's fleets that belong to these clients, in this order."""
-    each = OBJECTIVES if algorithms()[name].apart else 1
+    each = OBJECTIVES if trains_per_objective(name) else 1
     return (clients[:, None] * each + np.arange(each)).ravel()
 
 
@@ -132,7 +144,9 @@ def mixed(
     """What the server makes of a round, with something in the place of its means or without."""
     algorithm = prepared(name, survey)
     mixings = algorithm.mix(round)
-    return mixings if wrapper is None else wrapper.guided(mixings, round, algorithm.guided)[0]
+    if wrapper is None:
+        return mixings
+    return wrapper.adjust(mixings, round, algorithm.shared_update)[0]
 
 
 def given_models(
@@ -152,6 +166,16 @@ def given_models(
     return {client: np.concatenate(parts) for client, parts in models.items()}
 
 
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_what_needs_differentiable_losses_declares_it(name):
+    """The rule by which they were once inferred, and no environment is refused without need."""
+    cls = algorithms()[name]
+    wraps = cls.build is not Algorithm.build
+    other = bool(cls.needs & {"attribute", "classes"})
+    asks = "gradients" in cls.surveys or "losses" in cls.surveys
+    assert ("losses" in cls.needs) == (wraps or other or trains_per_objective(name) or asks)
+
+
 @settings(deadline=None)
 @given(seed=st.integers(0, 2**30), clients=st.integers(1, 7), name=st.sampled_from(MIXING))
 def test_4_honest_weights(seed, clients, name):
@@ -159,7 +183,7 @@ def test_4_honest_weights(seed, clients, name):
 
 
 @settings(deadline=None)
-@given(seed=st.integers(0, 2**30), clients=st.integers(1, 7), name=st.sampled_from(GUIDED))
+@given(seed=st.integers(0, 2**30), clients=st.integers(1, 7), name=st.sampled_from(SHARED))
 def test_4_honest_weights_of_steps_without_conflict(seed, clients, name):
     """They sum to what they like, but nobody counts less than nothing."""
     for wrapper in (ConFREE(), ConFREE(scope="model", guidance="sequential", rescale=False)):
@@ -188,7 +212,7 @@ def test_3_no_favourites(seed, clients, name):
 
 
 @settings(deadline=None, max_examples=50)
-@given(seed=st.integers(0, 2**30), clients=st.integers(3, 6), name=st.sampled_from(GUIDED))
+@given(seed=st.integers(0, 2**30), clients=st.integers(3, 6), name=st.sampled_from(SHARED))
 def test_3_no_favourites_of_a_step_without_conflict(seed, clients, name):
     round, survey = random_round(seed, clients, name), random_survey(seed, clients)
     order = np.random.default_rng(seed).permutation(clients)

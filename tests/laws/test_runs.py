@@ -234,7 +234,7 @@ def assert_declared(
     for message in wire.surveys:
         assert set(message.statistics) == set(algorithm.surveys) - {"gradients"}
         assert (message.models is None) == ("gradients" not in algorithm.surveys)
-    assert bool(wire.collected) == algorithm.gathers
+    assert bool(wire.collected) == algorithm.ensembles
     for message in wire.collected:
         assert message.models is not None
         assert set(message.models) == communication

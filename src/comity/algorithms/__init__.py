@@ -1,4 +1,4 @@
-"""Algorithms: one file each. Importing this package registers all of them."""
+"""Algorithms, one module each. Importing this package registers all of them."""
 
 from importlib import import_module
 from pkgutil import iter_modules
@@ -6,6 +6,7 @@ from pkgutil import iter_modules
 from comity.algorithms.base import (
     Algorithm,
     Declaration,
+    Need,
     Round,
     Survey,
     algorithm,
@@ -20,6 +21,7 @@ for _module in iter_modules(__path__):
 __all__ = [
     "Algorithm",
     "Declaration",
+    "Need",
     "Round",
     "Survey",
     "algorithm",

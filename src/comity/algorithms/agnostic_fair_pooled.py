@@ -1,7 +1,7 @@
 """AgnosticFair as its public code runs it: one model on the pooled data of all clients.
 
-The published method (Du et al., 2021) is a federated minimax over reweighted clients; what its
-users have been comparing with is this. It is not federated: raw data leave every client.
+The published method (Du et al., 2021) is a federated minimax over reweighted clients; published
+comparisons use this one. It is not federated: raw data leave every client.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from comity.algorithms.base import Algorithm, Round, algorithm
-from comity.algorithms.fairbatch import PRAFFL, Cells, cross_entropy
+from comity.algorithms.base import Algorithm, Need, Round, algorithm
+from comity.algorithms.fairbatch import Cells, cross_entropy
 from comity.core.mixing import Mixing
 from comity.core.phases import Batch, Phase, View
 from comity.core.typing import Tree
@@ -23,9 +23,9 @@ from comity.settings import setting
 
 
 def covariation(outputs: Tensor, group: Tensor, mean: float) -> Tensor:
-    """Σ_c mean_i [(a_i − ā)² (o_ic − ō_c)²], which is small where outputs do not vary by group."""
-    apart = (group - mean).unsqueeze(-1) * (outputs - outputs.mean(dim=0))
-    return apart.square().mean(dim=0).sum()
+    """Return Σ_c mean_i [(a_i − ā)² (o_ic − ō_c)²], small where outputs do not vary by group."""
+    products = (group - mean).unsqueeze(-1) * (outputs - outputs.mean(dim=0))
+    return products.square().mean(dim=0).sum()
 
 
 @algorithm(
@@ -34,14 +34,13 @@ def covariation(outputs: Tensor, group: Tensor, mean: float) -> Tensor:
     paper="Du et al., 2021 (public code)",
     family="centralised: data are pooled",
     communication="the raw data of all clients to one place; back, the model",
-    tuned={key: {"optimiser": "sgd", "rounds": 15} for key in PRAFFL},
 )
 class AgnosticFairPooled(Algorithm):
-    """The sum of a batch's cross entropies plus a multiple of how outputs vary with the group."""
+    """Minimise Σ_i CE_i + strength · `covariation` of outputs and attribute, on pooled data."""
 
     personal: ClassVar[bool] = False
     centralised: ClassVar[bool] = True
-    needs_groups: ClassVar[bool] = True
+    needs: ClassVar[frozenset[Need]] = frozenset({"attribute", "losses"})
 
     strength: float = setting(2.0, "weight of the fairness term", at_least=0)
 
@@ -59,7 +58,7 @@ class AgnosticFairPooled(Algorithm):
         return [Phase(loss=loss)]
 
     def mix(self, round: Round) -> Mapping[str, Mixing]:
-        only = np.array([client == round.clients[0] for client in round.participants], dtype=float)
-        # if its training broke, the others still hold the model from which it started
-        weights = only if only.any() else np.ones(len(round.participants))
+        first = np.array([client == round.clients[0] for client in round.participants], dtype=float)
+        # if its training broke, the others hold the model from which it started
+        weights = first if first.any() else np.ones(len(round.participants))
         return {"*": Mixing.shared(weights, receivers=round.clients)}

@@ -1,4 +1,4 @@
-"""APFL (Deng et al., 2020): clients mix the global model with their own, as much as it helps."""
+"""APFL (Deng et al., 2020): each client learns how much of its own model to mix with the global."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from comity.algorithms.base import algorithm
+from comity.algorithms.base import Need, algorithm
 from comity.algorithms.fedavg import FedAvg
 from comity.algorithms.parts import add_prefix, strip_prefix
 from comity.core.phases import Batch, Phase, View
@@ -32,11 +32,11 @@ class Mixture(nn.Module):
         if which != "mixture":
             outputs: Tensor = getattr(self, which)(inputs)
             return outputs
-        own, common = dict(self.personal.named_parameters()), dict(self.shared.named_parameters())
-        # what is learned through v̄ never moves w
-        mixed = {k: self.alpha * own[k] + (1 - self.alpha) * common[k].detach() for k in own}
-        answered: Tensor = functional_call(self.personal, mixed, (inputs,))
-        return answered
+        v, w = dict(self.personal.named_parameters()), dict(self.shared.named_parameters())
+        # gradients through v̄ do not reach w
+        mixed = {k: self.alpha * v[k] + (1 - self.alpha) * w[k].detach() for k in v}
+        mixture: Tensor = functional_call(self.personal, mixed, (inputs,))
+        return mixture
 
 
 @algorithm(
@@ -47,12 +47,13 @@ class Mixture(nn.Module):
     communication="the global model, both ways; private models and α stay",
 )
 class APFL(FedAvg):
-    """Clients train w on f(w), and v on f(v̄); α follows the first batch of a round.
+    """Clients train w on f(w) and v on f(v̄); α takes one step, on the first batch of a round.
 
     ``rule="library"`` is what PFLlib runs: v on its own loss, α moved in every batch, and v
     overwritten by v̄ after each round.
     """
 
+    needs: ClassVar[frozenset[Need]] = frozenset({"losses"})
     sends: ClassVar[tuple[str, ...]] = ("shared.*",)
 
     alpha: float = setting(
@@ -68,9 +69,9 @@ class APFL(FedAvg):
 
     def _paper(self) -> list[Phase]:
         def loss(parameters: Tree, batch: Batch, view: View) -> Tensor:
-            common = view.forward(parameters, batch["inputs"], "shared")
+            shared = view.forward(parameters, batch["inputs"], "shared")
             mixture = view.forward(parameters, batch["inputs"])
-            return view.objective(common, batch) + view.objective(mixture, batch)
+            return view.objective(shared, batch) + view.objective(mixture, batch)
 
         def clipped(parameters: Tree, grads: Tree, view: View) -> Tree:
             return {"alpha": parameters["alpha"].clamp(0.0, 1.0)}

@@ -1,15 +1,15 @@
-"""What an algorithm is: what is federated about a federation.
+"""The interface of an algorithm, the registry of algorithms, and the records that a server reads.
 
 An algorithm is its settings, a few hooks and a declaration. Client hooks are written for one
-client; the server's one step is `mix`: who learns from whom. Everything that the rest of the
-system knows about an algorithm (lists, docs, validation, error messages) it reads from here.
+client; the server's one step is `mix`, which chooses who learns from whom. Lists, docs, validation
+and error messages read everything about an algorithm from here.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar
 
 import numpy as np
 from torch import nn
@@ -22,159 +22,218 @@ from comity.errors import unknown
 from comity.problems import Problem
 from comity.settings import Settings, build
 
+Need = Literal["attribute", "classes", "losses"]
+
 
 @dataclass(frozen=True)
 class Declaration:
     """An algorithm's place on the map of the field."""
 
     name: str
+    """As users write it: ``fedavg``."""
     title: str
     paper: str
+    """Authors and year."""
     family: str
+    """The kind of result: ``single global model``, ``client-specific: personalised`` ..."""
     communication: str
-    tuned: Mapping[str, Mapping[str, Any]]
-    """The paper's settings by problem; ``local_steps`` among them speaks to the learner."""
+    """What travels, in words."""
 
 
 @dataclass(frozen=True)
 class Round:
-    """What the server sees of a round: the clients that sent, in the order of their ids."""
+    """What the server receives in a round: one entry per client that sent, in the order of ids."""
 
     number: int
+    """From 1 on."""
     participants: tuple[int, ...]
+    """The clients that sent a usable model."""
     clients: tuple[int, ...]
+    """All clients of the federation."""
     sent: Fleet
-    """One row a client; where objectives are trained apart, one an objective of each client."""
+    """One row per participant; where objectives are trained apart, one per objective of each."""
     start: Fleet
-    """The model from which each row started this round."""
+    """The model from which each row of ``sent`` started this round."""
     sizes: FloatArray = field(default_factory=lambda: np.zeros(0))
-    """How much data each present client has; equal for environments."""
+    """Amount of data of each participant; equal for environments."""
     statistics: Mapping[str, FloatArray] = field(default_factory=dict)
-    """What the present clients told beside their models (`Algorithm.statistics`), one row each."""
+    """What participants sent beside their models (`Algorithm.statistics`), one row each."""
     asked: int = 0
-    """How many clients the round asked for; those whose models were broken are not present."""
+    """Number of clients that were asked; those with broken models are no participants."""
     seed: int = 0
     """The run's, for rules that draw; see `comity.core.rng`."""
 
 
 @dataclass(frozen=True)
 class Survey:
-    """What the present clients said of the models that they received, before training."""
+    """What participants sent about the models that they received, before training."""
 
     participants: tuple[int, ...]
+    """The clients whose values are finite, in the order of their ids; there may be none."""
     values: Mapping[str, FloatArray]
-    """What the algorithm asks for (`Algorithm.surveys`) by name, one row a client."""
+    """The values of `Algorithm.surveys` by name, one row per participant."""
     gradients: Fleet | None = None
-    """One row an objective of each client, client by client."""
+    """One row per objective of each participant, client by client."""
 
 
 class Algorithm(Settings):
-    """Base class: settings as fields, server state as private attributes."""
+    """Base class: settings as fields, server state as private attributes (pydantic's)."""
+
+    # -- declared --------------------------------------------------------------------------
 
     declaration: ClassVar[Declaration]
+    """Set by the decorator `algorithm`."""
+    needs: ClassVar[frozenset[Need]] = frozenset()
+    """What it cannot do without; a problem that lacks it is refused.
+
+    ``attribute``: labels, and one attribute of people with a value per sample. ``classes``: labels
+    that are classes, with one output of the network per class. ``losses``: objectives that are
+    differentiable losses, which environments do not have; every algorithm needs them that has
+    another need, wraps the network (`build`), surveys gradients or losses, or trains objectives
+    apart.
+    """
+    run_defaults: ClassVar[Mapping[str, Any]] = {}
+    """Defaults of run-level settings under this algorithm."""
     personal: ClassVar[bool] = True
     """Each client trains on from a model of its own, so a client may decline what it is sent."""
     communicates: ClassVar[bool] = True
-    surveys: ClassVar[tuple[str, ...]] = ()
-    """What clients tell the server in a first exchange, before they train.
-
-    Learners know ``gradients``, ``losses`` and ``preferences``; `answer` gives everything else.
-    """
+    """Models travel. If not, every client trains alone and `mix` is not called."""
     sends: ClassVar[tuple[str, ...]] = ("*",)
-    """Which tensors travel, as patterns of their names; all others never leave their client."""
+    """Tensors that travel, as patterns of names; all others never leave their client."""
     receive_as: ClassVar[Mapping[str, str]] = {}
-    """Where received tensors are put, by prefixes of names; unless said, where they came from."""
-    guided: ClassVar[tuple[str, ...]] = ()
-    """Tensors, as patterns, of which clients share one update: ConFREE may choose the step."""
+    """New prefixes of received tensors, by old prefix; other tensors keep their names."""
     statistics: ClassVar[tuple[str, ...]] = ()
-    """Which tensors a client tells the server beside its model; they are not mixed."""
-    apart: ClassVar[bool] = False
-    """Clients train one copy for each objective alone, from the same start, and send them all."""
+    """Tensors that a client sends beside its model for the server to read; they are not mixed."""
+    surveys: ClassVar[tuple[str, ...]] = ()
+    """Values that clients send in a first exchange, before they train.
 
+    Learners compute ``gradients``, ``losses`` and ``preferences``; `survey_client` all others.
+    """
+    shared_update: ClassVar[tuple[str, ...]] = ()
+    """Tensors, as patterns, of which all clients get the mean update; a wrapper may replace it."""
+    ensembles: ClassVar[bool] = False
+    """After the last round every client gets what `ensemble` makes of all clients' models."""
     centralised: ClassVar[bool] = False
-    """No federation: the first client trains on the data of all, for everybody."""
-    gathers: ClassVar[bool] = False
-    """After the last round everybody gets what `gather` makes of everybody's model."""
-    ordered: ClassVar[bool] = False
-    """Its rule depends on the order of the clients by definition, not only on what they sent."""
-    needs_groups: ClassVar[bool] = False
-    """It reads labels and one group of people for each sample."""
-    needs_classes: ClassVar[bool] = False
-    """It reads labels that are classes, with one output of the network for each."""
-    run_defaults: ClassVar[Mapping[str, Any]] = {}
-    """Run-level settings under it unless somebody says otherwise."""
-
-    @classmethod
-    def needs_losses(cls) -> bool:
-        """It reads the objectives as differentiable losses, which environments do not have."""
-        local = cls.build is not Algorithm.build or cls.needs_groups or cls.needs_classes
-        return local or cls.apart or "gradients" in cls.surveys or "losses" in cls.surveys
+    """No federation: the first client trains one model for all, on the data of all."""
 
     def check(self, problem: Problem, participants: int) -> None:
-        """Refuse (`UserError`) a run that its settings do not fit, before anything is written."""
+        """Refuse a run that these settings do not fit, before anything is written.
+
+        Args:
+            problem: what is learned, with data dealt out.
+            participants: the number of clients that take part in a round.
+
+        Raises:
+            UserError: names the setting, the fault and the remedy.
+        """
+
+    # -- on a client (stateless) -----------------------------------------------------------
 
     def build(self, model: nn.Module, problem: Problem) -> nn.Module:
-        """The module that holds everything a client keeps, around the problem's network.
+        """Return the module that holds everything a client keeps; its forward predicts.
 
-        Parameters that no gradient shall train have ``requires_grad = False``. The module's
-        forward is the client's prediction.
+        Args:
+            model: the problem's network.
+            problem: what is learned.
+
+        Parameters that no gradient shall train have ``requires_grad = False``.
         """
         return model
 
     def predictor(self, module: nn.Module, preference: FloatArray) -> nn.Module:
-        """What `build` made, as a plain module that predicts at a client's preference."""
+        """Return a plain module that predicts at a client's preference.
+
+        Args:
+            module: what `build` returned, with a client's parameters.
+            preference: weights of the objectives, on the simplex.
+        """
         return module
 
     def evaluation_preferences(self, objectives: int, purpose: str) -> FloatArray | None:
-        """The preferences for which a client's model is judged, if it takes any; else None.
+        """Return the preferences (count, objectives) at which a client's model is evaluated.
 
-        Such a module's forward takes preferences after the inputs, see `Conditional`.
+        None where a model takes no preference. Otherwise the forward of what `build` returns takes
+        preferences after the inputs.
+
+        Args:
+            objectives: their number.
+            purpose: ``"validation"`` or ``"test"``.
         """
         return None
 
     @property
     def select_after_training(self) -> bool:
-        """One round is chosen for all by what clients have trained, not by what they were sent."""
+        """Whether the round that all keep is chosen by trained models instead of received ones."""
         return False
 
     def phases(self, problem: Problem) -> Sequence[Phase]:
-        """How a client trains in a round. Default: in one phase, on its own objective."""
+        """Return how a client trains in a round on this problem. Default: one plain phase."""
         return [Phase()]
 
     def local_phases(self, problem: Problem) -> Sequence[Phase]:
-        """How a client trains when the server neither tells it anything nor mixes afterwards."""
-        return [replace(phase, weights=None, surveyed=False) for phase in self.phases(problem)]
+        """Return how a client trains when the server neither broadcasts nor mixes afterwards."""
+        return [
+            replace(phase, weights=None, surveyed=False, per_objective=False)
+            for phase in self.phases(problem)
+        ]
 
     def survey_client(self, problem: Problem) -> Update:
-        """How one client answers a survey, where it asks for more than learners know."""
+        """Return a function that computes the surveyed values learners do not know.
+
+        It maps ``(parameters, everything, view)`` of one client to tensors by name, where
+        ``everything`` are all its training samples.
+        """
         return lambda parameters, everything, view: {}
 
+    # -- on the server (stateful) ----------------------------------------------------------
+
+    _transient: ClassVar[tuple[str, ...]] = ()
+    """Private attributes that live from a survey to the mixing after it: `state` omits them."""
+
     def broadcast(self, survey: Survey) -> dict[str, FloatArray]:
-        """The server's answer to a survey, the same for all clients (`View.broadcast`)."""
+        """Return what all clients get after a survey, by name (`View.broadcast`)."""
         return {}
 
     def mix(self, round: Round) -> Mapping[str, Mixing | Pick]:
-        """Who learns from whom, by tensor name or pattern; ``"*"``, last, is all other tensors."""
+        """Return who learns from whom, by tensor name or pattern.
+
+        The first pattern that matches a tensor counts; ``"*"``, last, is all other tensors.
+        """
         raise NotImplementedError
 
-    def gather(self, models: Fleet, sizes: FloatArray) -> Tree:
-        """What every client gets of the models that all hand over; a broken one has size 0."""
-        raise NotImplementedError
+    def ensemble(self, models: Fleet, sizes: FloatArray) -> Tree:
+        """Return the tensors that every client gets after the last round, by name.
 
-    def clusters(self) -> list[list[int]] | None:
-        """The present partition of the clients, for algorithms that keep one."""
-        return None
+        Args:
+            models: the travelling tensors of all clients, one row each.
+            sizes: amount of data of each client; 0 where its model is broken.
+        """
+        raise NotImplementedError
 
     def diagnostics(self) -> dict[str, Any]:
-        """What the history tells of the server's work in this round, as plain values."""
+        """Return what the history keeps of the server's work in this round, as plain values.
+
+        The key ``clusters`` is a partition of the clients, which has its own place and pictures.
+        """
         return {}
 
     def state(self) -> dict[str, Any]:
-        """What the server must remember, by name: plain values, and arrays."""
-        return {}
+        """Return what the server must remember, by name: plain values and arrays.
+
+        Default: all private attributes that are not None. Override it, with `load`, where one of
+        them is neither a number, a string, a list nor an array.
+        """
+        private = self.__pydantic_private__ or {}
+        kept = {k: v for k, v in private.items() if v is not None and k not in self._transient}
+        for name, value in kept.items():
+            if not isinstance(value, bool | int | float | str | list | np.ndarray):
+                raise TypeError(f"{type(self).__name__}.{name}: override state() and load()")
+        return {name.removeprefix("_"): value for name, value in kept.items()}
 
     def load(self, state: dict[str, Any]) -> None:
-        """Take back what `state` gave."""
+        """Take back what `state` returned, which may be nothing."""
+        for name, value in state.items():
+            setattr(self, f"_{name}", value)
 
 
 A = TypeVar("A", bound=type[Algorithm])
@@ -182,36 +241,41 @@ _REGISTRY: dict[str, type[Algorithm]] = {}
 
 
 def algorithm(
-    name: str,
-    *,
-    title: str,
-    paper: str,
-    family: str,
-    communication: str,
-    tuned: Mapping[str, Mapping[str, Any]] | None = None,
+    name: str, *, title: str, paper: str, family: str, communication: str
 ) -> Callable[[A], A]:
-    """Register an algorithm under a name, with its declaration."""
+    """Register an algorithm under a name; the arguments are the fields of its `Declaration`."""
 
     def declare(cls: A) -> A:
-        cls.declaration = Declaration(name, title, paper, family, communication, tuned or {})
+        if "losses" not in cls.needs and implies_losses(cls):
+            raise TypeError(
+                f"{cls.__name__}.needs must contain 'losses': it has another need, a build of its "
+                "own, or surveys gradients or losses."
+            )
+        cls.declaration = Declaration(name, title, paper, family, communication)
         _REGISTRY[name] = cls
         return cls
 
     return declare
 
 
+def implies_losses(cls: type[Algorithm]) -> bool:
+    """Return whether something that an algorithm declares works with differentiable losses only."""
+    wraps = cls.build is not Algorithm.build
+    return wraps or bool(cls.needs) or bool({"gradients", "losses"} & set(cls.surveys))
+
+
 def algorithms() -> dict[str, type[Algorithm]]:
-    """All registered algorithms by name."""
+    """Return all registered algorithms by name."""
     return dict(_REGISTRY)
 
 
 def find(name: str) -> type[Algorithm]:
-    """A registered algorithm by its name."""
+    """Return a registered algorithm by its name; an unknown one is a `UserError`."""
     if name not in _REGISTRY:
         raise unknown("algorithm", name, _REGISTRY)
     return _REGISTRY[name]
 
 
 def make(name: str, values: Mapping[str, Any]) -> Algorithm:
-    """An algorithm with given settings."""
+    """Return an algorithm with the given settings; a wrong one is a `UserError`."""
     return build(find(name), values, where=name)

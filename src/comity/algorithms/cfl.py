@@ -9,7 +9,6 @@ import numpy as np
 
 from comity.algorithms.base import Round, algorithm
 from comity.algorithms.clustered import Clustered
-from comity.algorithms.thesis import fairness_settings
 from comity.core.clusters import Threshold, is_small
 from comity.core.mixing import Mixing, cosine, linkage_bipartition
 from comity.core.typing import FloatArray, IntArray
@@ -22,27 +21,6 @@ from comity.settings import setting
     paper="Sattler et al., 2019; one-threshold rule: FedPref's experiments",
     family="client-specific: one model a cluster",
     communication="the model, both ways",
-    tuned={
-        "deep-sea-treasure": {"threshold": 5.0, "patience": 2, "local_steps": 1000},
-        "minecart-deterministic": {"threshold": 3.0, "patience": 2, "local_steps": 2000},
-        "lunar-lander": {"threshold": 5.0, "patience": 2, "local_steps": 10_000},
-        "lunar-lander-continuous": {"threshold": 15.0, "patience": 2, "local_steps": 5000},
-        "halfcheetah": {"threshold": 30.0, "patience": 1, "local_steps": 25_000},
-        **fairness_settings(
-            eo={
-                "learning_rate": (1e-2,) * 5,
-                "local_steps": (25, 50, 50, 50, 25),
-                "threshold": (7.5, 5.0, 7.5, 5.0, 7.5),
-                "patience": (1, 1, 2, 2, 2),
-            },
-            dp={
-                "learning_rate": (1e-3, 1e-3, 1e-2, 1e-2, 1e-3),
-                "local_steps": (25, 50, 25, 50, 50),
-                "threshold": (1.0, 1.0, 5.0, 7.5, 2.5),
-                "patience": (2, 1, 1, 2, 2),
-            },
-        ),
-    },
 )
 class CFL(Clustered):
     """Train jointly; split a cluster for good once its mean update has stalled."""
@@ -64,7 +42,7 @@ class CFL(Clustered):
 
     def mix(self, round: Round) -> Mapping[str, Mixing]:
         clusters = self._partition(round)
-        gram: FloatArray = sum(round.sent.gram(round.start).values(), np.zeros(()))
+        gram = round.sent.total_gram(round.start)
         norms = np.sqrt(gram.diagonal())
 
         def stalled(rows: IntArray) -> bool | None:
@@ -74,8 +52,8 @@ class CFL(Clustered):
             model = float(np.linalg.norm(_norms(round, rows)))
             small = is_small(change, model, self.threshold)
             if self.rule == "two-threshold":
-                apart = norms[rows].max() > self.largest_update
-                small = small and apart and len(rows) > 2 and round.number > self.first_round
+                conflict = norms[rows].max() > self.largest_update
+                small = small and conflict and len(rows) > 2 and round.number > self.first_round
             return bool(small)
 
         clusters.refine(
@@ -88,13 +66,13 @@ class CFL(Clustered):
         route: dict[int, int] = {}
         for members in clusters.members:
             row = np.where(np.isin(round.participants, members), round.sizes, 0.0)
-            if row.sum() > 0:  # nobody of an absent cluster sent: its model stays as it is
+            if row.sum() > 0:  # an absent cluster keeps its model
                 route.update(dict.fromkeys(members, len(weights)))
                 weights.append(row / row.sum())
         return {"*": Mixing(np.stack(weights), route)}
 
 
 def _norms(round: Round, rows: IntArray) -> list[float]:
-    """Norm of each tensor of the cluster's model."""
+    """Return the norm of each tensor of a cluster's model."""
     model = round.start.select(rows[:1])
     return [float(tensor.norm()) for tensor in model.tensors.values()]

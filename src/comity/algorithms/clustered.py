@@ -1,4 +1,4 @@
-"""What algorithms with clusters share: the partition as server state."""
+"""The base of algorithms with clusters: a partition of the clients as server state."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from comity.core.clusters import Clusters
 
 
 class Clustered(Algorithm):
-    """Base of algorithms whose server keeps a partition of the clients."""
+    """Algorithm whose server keeps a partition of the clients."""
 
     _clusters: Clusters | None = PrivateAttr(None)
 
     def _partition(self, round: Round) -> Clusters:
-        """The present partition; in the first round, everybody together."""
+        """Return the present partition; in the first round all clients are together."""
         if self._clusters is None:
             self._clusters = Clusters(round.clients)
         return self._clusters
 
-    def clusters(self) -> list[list[int]] | None:
-        return None if self._clusters is None else self._clusters.members
+    def diagnostics(self) -> dict[str, Any]:
+        return {} if self._clusters is None else {"clusters": self._clusters.members}
 
     def state(self) -> dict[str, Any]:
         return {} if self._clusters is None else self._clusters.state()

@@ -8,7 +8,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from comity.algorithms.base import algorithm
+from comity.algorithms.base import Need, algorithm
 from comity.algorithms.fedavg import FedAvg
 from comity.algorithms.parts import strip_prefix
 from comity.core.phases import Batch, Phase, View
@@ -39,6 +39,7 @@ class Pair(nn.Module):
 class Ditto(FedAvg):
     """w as in FedAvg; v minimises f_i(v) + λ/2 ‖v − w_received‖²."""
 
+    needs: ClassVar[frozenset[Need]] = frozenset({"losses"})
     sends: ClassVar[tuple[str, ...]] = ("shared.*",)
 
     pull: float = setting(0.5, "λ: how strongly v is pulled to the received model", at_least=0)
@@ -50,15 +51,14 @@ class Ditto(FedAvg):
     def phases(self, problem: Problem) -> list[Phase]:
         def private(parameters: Tree, batch: Batch, view: View) -> Tensor:
             received = strip_prefix(view.received, "shared.")
-            own = strip_prefix(parameters, "personal.")
-            squares = [(own[k] - received[k]).square().sum() for k in received]
+            squares = [(parameters[f"personal.{k}"] - received[k]).square().sum() for k in received]
             loss = view.objective(view.forward(parameters, batch["inputs"]), batch)
             return loss + self.pull / 2 * torch.stack(squares).sum()
 
-        def common(parameters: Tree, batch: Batch, view: View) -> Tensor:
+        def shared(parameters: Tree, batch: Batch, view: View) -> Tensor:
             return view.objective(view.forward(parameters, batch["inputs"], True), batch)
 
         return [
             Phase(train=("personal.*",), loss=private, share=self.personal_share),
-            Phase(train=("shared.*",), loss=common),
+            Phase(train=("shared.*",), loss=shared),
         ]

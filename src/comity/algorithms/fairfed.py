@@ -1,4 +1,4 @@
-"""FairFed (Ezzeldin et al., 2023): clients whose fairness is that of all weigh more."""
+"""FairFed (Ezzeldin et al., 2023): more weight to clients whose fairness is that of all."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import PrivateAttr
 
 from comity.algorithms.base import Round, Survey, algorithm
-from comity.algorithms.fairbatch import PRAFFL, Cells, FairBatch, says_yes
+from comity.algorithms.fairbatch import Cells, FairBatch, predicts_yes
 from comity.core.mixing import Mixing
 from comity.core.phases import Batch, Update, View
 from comity.core.typing import FloatArray, Tree
@@ -18,7 +18,7 @@ from comity.settings import setting
 
 
 def disparity(yes: FloatArray, members: FloatArray) -> FloatArray:
-    """D = max_z |P(ŷ = 1 | z) − P(ŷ = 1)| from counts by group; an empty group answers no."""
+    """Return D = max_z |P(ŷ = 1 | z) − P(ŷ = 1)| from counts by attribute value z."""
     overall = yes.sum(axis=-1, keepdims=True) / np.maximum(members.sum(axis=-1, keepdims=True), 1)
     return np.asarray(np.abs(yes / np.maximum(members, 1) - overall).max(axis=-1))
 
@@ -29,13 +29,13 @@ def disparity(yes: FloatArray, members: FloatArray) -> FloatArray:
     paper="Ezzeldin et al., 2023",
     family="single global model: fair to groups of people",
     communication="the model and counts of answers by group; back, the model",
-    tuned={key: {"alpha": 0.01, "beta": 0.1} for key in PRAFFL},
 )
 class FairFed(FairBatch):
     """Weights from F_k, client k's disparity under the model it received, and F, that of all.
 
     ``exp``: w_k ∝ exp(−β |F_k − F|) n_k. ``additive``, as published: Δ_k = |F_k − F|, or
-    |acc_k − acc| where a group is missing; w_k ← w_k − β (Δ_k − mean Δ), from w_k = n_k / n.
+    |acc_k − acc| where an attribute value is missing; w_k ← w_k − β (Δ_k − mean Δ), from
+    w_k = n_k / n.
     """
 
     surveys: ClassVar[tuple[str, ...]] = ("yes", "members", "right")
@@ -49,7 +49,7 @@ class FairFed(FairBatch):
         cells = Cells(problem)
 
         def counted(parameters: Tree, everything: Batch, view: View) -> Tree:
-            yes = says_yes(view.forward(parameters, everything["inputs"]))
+            yes = predicts_yes(view.forward(parameters, everything["inputs"]))
             members = cells.members(everything)
             right = (yes == everything["label"]) * everything["weight"]
             return {
@@ -75,7 +75,7 @@ class FairFed(FairBatch):
             pairs = zip(survey.participants, sizes / sizes.sum(), strict=True)
             before = np.array([self._weights.get(client, share) for client, share in pairs])
             weights = np.clip(before - self.beta * (away - away.mean()), 0.0, None)
-        if weights.sum() > 0:  # additive: nobody may be left with any weight
+        if weights.sum() > 0:  # additive: all may have lost their weight
             weights = weights / weights.sum()
             self._weights |= dict(zip(survey.participants, weights.tolist(), strict=True))
         return {}

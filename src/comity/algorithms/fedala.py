@@ -8,7 +8,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from comity.algorithms.base import algorithm
+from comity.algorithms.base import Need, algorithm
 from comity.algorithms.fedavg import FedAvg
 from comity.algorithms.parts import add_prefix, frozen, strip_prefix
 from comity.core.phases import Batch, Phase, View
@@ -18,7 +18,7 @@ from comity.settings import setting
 
 
 class Adaptive(nn.Module):
-    """A client's model, the global one that has arrived, and W for the top tensors."""
+    """A client's model, the received global one, and W for the top tensors."""
 
     def __init__(self, model: nn.Module, top: int) -> None:
         super().__init__()
@@ -37,10 +37,10 @@ class Adaptive(nn.Module):
 
 
 def adapted(parameters: Tree) -> Tree:
-    """θ̂ = θ_i + (θ − θ_i) ∘ W for the top tensors, θ for all others."""
+    """Return θ̂ = θ_i + (θ − θ_i) ∘ W for the top tensors, θ for all others."""
     own, arrived = strip_prefix(parameters, "model."), strip_prefix(parameters, "arrived.")
-    taken = {k.replace("/", "."): w for k, w in strip_prefix(parameters, "top.").items()}
-    mixed = {k: own[k] + (arrived[k] - own[k]) * taken[k] for k in taken}
+    shares = {k.replace("/", "."): w for k, w in strip_prefix(parameters, "top.").items()}
+    mixed = {k: own[k] + (arrived[k] - own[k]) * shares[k] for k in shares}
     return add_prefix({**arrived, **mixed}, "model.")
 
 
@@ -54,6 +54,7 @@ def adapted(parameters: Tree) -> Tree:
 class FedALA(FedAvg):
     """W ← clip(W − η ∇_θ̂ L ∘ (θ − θ_i), 0, 1), then θ_i ← θ̂ and local training of all tensors."""
 
+    needs: ClassVar[frozenset[Need]] = frozenset({"losses"})
     sends: ClassVar[tuple[str, ...]] = ("model.*",)
     receive_as: ClassVar[Mapping[str, str]] = {"model.": "arrived."}
 

@@ -1,4 +1,4 @@
-"""FedAMP (Huang et al., 2021): each client is pulled to a mean of those that are like it."""
+"""FedAMP (Huang et al., 2021): each client is pulled to a mean of similar clients."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from comity.algorithms.base import Algorithm, Round, algorithm
+from comity.algorithms.base import Algorithm, Need, Round, algorithm
 from comity.algorithms.parts import frozen, strip_prefix
 from comity.core.mixing import Mixing
 from comity.core.phases import Phase, View
@@ -31,7 +31,7 @@ class Anchored(nn.Module):
 
 
 def attention(squares: FloatArray, step: float, sigma: float) -> FloatArray:
-    """ξ_ij = α exp(−‖θ_i − θ_j‖² / σ) / σ; what is left of one stays with the client itself."""
+    """Return ξ_ij = α exp(−‖θ_i − θ_j‖² / σ) / σ, and ξ_ii = 1 − Σ_j ξ_ij."""
     weights: FloatArray = step * np.exp(-squares / sigma) / sigma
     np.fill_diagonal(weights, 0.0)
     weights /= np.maximum(weights.sum(axis=1, keepdims=True), 1.0)
@@ -49,10 +49,11 @@ def attention(squares: FloatArray, step: float, sigma: float) -> FloatArray:
 class FedAMP(Algorithm):
     """u_i = Σ_j ξ_ij θ_j; clients minimise f_i(θ) + λ / 2α ‖θ − u_i‖², each from its own θ_i.
 
-    σ counts in median squared distances between clients (``relative``), because the kernel of an
-    absolute one is zero for networks of any size.
+    σ is measured in median squared distances between clients (``relative``): with an absolute one
+    the kernel is zero for networks of any size.
     """
 
+    needs: ClassVar[frozenset[Need]] = frozenset({"losses"})
     sends: ClassVar[tuple[str, ...]] = ("model.*",)
     receive_as: ClassVar[Mapping[str, str]] = {"model.": "anchor."}
 
@@ -77,11 +78,10 @@ class FedAMP(Algorithm):
         return [Phase(penalty=pulled)]
 
     def mix(self, round: Round) -> Mapping[str, Mixing]:
-        grams = round.sent.gram(round.sent.mean())
-        gram: FloatArray = sum(grams.values(), np.zeros(()))
+        gram = round.sent.total_gram(round.sent.mean())
         norms = gram.diagonal()
         squares = np.clip(norms[:, None] + norms[None] - 2 * gram, 0.0, None)
-        apart = squares[~np.eye(len(squares), dtype=bool)]
-        scale = float(np.median(apart)) if self.relative and apart.any() else 1.0
+        pairs = squares[~np.eye(len(squares), dtype=bool)]
+        scale = float(np.median(pairs)) if self.relative and pairs.any() else 1.0
         weights = attention(squares, self.step * scale, self.sigma * scale)
         return {"*": Mixing.personal(weights, round.participants)}

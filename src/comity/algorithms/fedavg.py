@@ -15,19 +15,12 @@ from comity.core.mixing import Mixing
     paper="McMahan et al., 2017",
     family="single global model",
     communication="the model, both ways",
-    tuned={
-        "minecart-deterministic": {"local_steps": 5000},
-        "lunar-lander": {"local_steps": 5000},
-        "deep-sea-treasure": {"local_steps": 500},
-        "lunar-lander-continuous": {"local_steps": 5000},
-        "halfcheetah": {"local_steps": 25_000},
-    },
 )
 class FedAvg(Algorithm):
     """θ ← Σ_i n_i θ_i' / Σ_j n_j over the clients that sent."""
 
     personal: ClassVar[bool] = False
-    guided: ClassVar[tuple[str, ...]] = ("*",)
+    shared_update: ClassVar[tuple[str, ...]] = ("*",)
 
     def mix(self, round: Round) -> Mapping[str, Mixing]:
         return {"*": Mixing.shared(round.sizes, receivers=round.clients)}

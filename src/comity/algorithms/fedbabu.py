@@ -1,4 +1,4 @@
-"""FedBABU (Oh et al., 2022): train the body under a head that nobody changes; tune in the end."""
+"""FedBABU (Oh et al., 2022): train the body under the initial head; fine-tune in the end."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from torch import nn
 
-from comity.algorithms.base import algorithm
+from comity.algorithms.base import Need, algorithm
 from comity.algorithms.fedavg import FedAvg
 from comity.algorithms.parts import Split, split
 from comity.core.phases import Phase
@@ -24,9 +24,10 @@ from comity.problems import Problem
 class FedBABU(FedAvg):
     """b ← mean of the bodies; after the last round every client trains body and head.
 
-    A head that is still the first one needs some passes over the data: five, unless said.
+    The head is still the initial one, so fine-tuning takes the work of five rounds by default.
     """
 
+    needs: ClassVar[frozenset[Need]] = frozenset({"losses"})
     sends: ClassVar[tuple[str, ...]] = ("body.*",)
     run_defaults: ClassVar[Mapping[str, Any]] = {"fine_tune": "extra:5"}
 

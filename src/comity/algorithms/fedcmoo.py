@@ -1,15 +1,14 @@
-"""FedCMOO (Askin et al., 2024): one Pareto-stationary model at one upload a client."""
+"""FedCMOO (Askin et al., 2024): one Pareto-stationary model at one upload per client."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from pydantic import PrivateAttr
 
-from comity.algorithms.base import Algorithm, Round, Survey, algorithm
-from comity.algorithms.thesis import fairness_settings
+from comity.algorithms.base import Algorithm, Need, Round, Survey, algorithm
 from comity.core.mixing import Mixing
 from comity.core.phases import Phase
 from comity.core.solvers import descent_weights, project_simplex
@@ -18,28 +17,16 @@ from comity.errors import UserError
 from comity.problems import Problem
 from comity.settings import setting
 
-THESIS = fairness_settings(
-    eo={
-        "learning_rate": (1e-2, 1e-2, 1e-3, 1e-2, 1e-2),
-        "server_rate": (2.0, 2.5, 2.5, 1.5, 2.5),
-        "local_steps": (10, 50, 50, 10, 25),
-    },
-    dp={
-        "learning_rate": (1e-2, 1e-2, 1e-2, 5e-4, 5e-4),
-        "server_rate": (2.0, 1.0, 1.5, 1.0, 2.5),
-        "local_steps": (50, 25, 50, 10, 25),
-    },
-)
-
 
 class CommonWeights(Algorithm):
-    """What FedCMOO and FedCMOO-Pref share: the round around the choice of w.
+    """Base of FedCMOO and FedCMOO-Pref: the round around the choice of w.
 
-    Clients send their gradients at x, the server answers with one w for all, clients train on
+    Clients send their gradients at x, the server broadcasts one w, clients train on
     Σ_k w_k f_k, beginning with those gradients, and x ← x + η_s · mean_i (x_i^τ − x).
     """
 
     personal: ClassVar[bool] = False
+    needs: ClassVar[frozenset[Need]] = frozenset({"losses"})
     surveys: ClassVar[tuple[str, ...]] = ("gradients",)
 
     server_rate: float = setting(1.0, "length of the server's step along the mean update", above=0)
@@ -51,14 +38,20 @@ class CommonWeights(Algorithm):
             gram = gram_of_mean(survey)
             if self._weights is None:
                 self._weights = np.full(len(gram), 1.0 / len(gram))
-            if np.isfinite(gram).all():  # else gradients so long that their products overflowed
+            if np.isfinite(gram).all():  # products of long gradients overflow
                 self._weights = self._choose(gram, survey, self._weights)
         if self._weights is None:
             raise UserError("No client has finite gradients at the first model: check the losses.")
         return {"weights": self._weights}
 
     def _choose(self, gram: FloatArray, survey: Survey, previous: FloatArray) -> FloatArray:
-        """The weights of the objectives in this round."""
+        """Return the weights w of the objectives in this round.
+
+        Args:
+            gram: G, the Gram matrix of the mean gradients (objectives x objectives).
+            survey: what participants sent.
+            previous: w of the last round.
+        """
         raise NotImplementedError
 
     def phases(self, problem: Problem) -> list[Phase]:
@@ -69,22 +62,14 @@ class CommonWeights(Algorithm):
         mean = np.full(n, self.server_rate / n)
         return {"*": Mixing.step(mean, receivers=round.clients, base=round.start.select([0]))}
 
-    def state(self) -> dict[str, Any]:
-        return {} if self._weights is None else {"weights": self._weights.tolist()}
-
-    def load(self, state: dict[str, Any]) -> None:
-        if state:
-            self._weights = np.array(state["weights"])
-
 
 def gram_of_mean(survey: Survey) -> FloatArray:
-    """G = J̄ᵀJ̄ of the mean Jacobian J̄ = mean_i J_i; the mean of the clients' Grams is another."""
+    """Return G = J̄ᵀJ̄ of the mean Jacobian J̄ = mean_i J_i (not the mean of the clients' Grams)."""
     assert survey.gradients is not None
     n = len(survey.participants)
     objectives = len(survey.gradients) // n
     mean = np.tile(np.eye(objectives), n) / n
-    gram: FloatArray = sum(survey.gradients.mix(mean).gram().values(), np.zeros(()))
-    return gram
+    return survey.gradients.mix(mean).total_gram()
 
 
 @algorithm(
@@ -93,7 +78,6 @@ def gram_of_mean(survey: Survey) -> FloatArray:
     paper="Askin et al., 2024",
     family="single global model: common descent of all objectives",
     communication="the model and one gradient an objective; back, the model and their weights",
-    tuned=THESIS,
 )
 class FedCMOO(CommonWeights):
     """w approaches the common descent direction, argmin ‖Σ_k w_k ∇F_k‖², from round to round."""
@@ -103,10 +87,10 @@ class FedCMOO(CommonWeights):
     exact: bool = setting(False, "solve for w outright (not the paper's: w then forgets)")
 
     def _choose(self, gram: FloatArray, survey: Survey, previous: FloatArray) -> FloatArray:
-        """FindWeights: K times w ← Π_simplex(w − β Ĝ w), Ĝ = G / ν², ν = mean_k √(G_kk + 1e-4).
+        """Run FindWeights: K times w ← Π_simplex(w − β Ĝ w), Ĝ = G / ν², ν = mean_k √(G_kk + 1e-4).
 
-        So few and small steps do not converge; that damping, and w carried over the rounds, are
-        part of the method.
+        Few and small steps do not converge; that damping, and w carried over the rounds, are part
+        of the method.
         """
         if self.exact:
             solved = descent_weights(gram)

@@ -1,4 +1,4 @@
-"""FedCMOO-Pref (Askin et al., 2024): FedCMOO towards the point of the front that r asks for."""
+"""FedCMOO-Pref (Askin et al., 2024): FedCMOO towards the point of the front that r describes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 
 from comity.algorithms.base import Survey, algorithm
-from comity.algorithms.fedcmoo import THESIS, CommonWeights
+from comity.algorithms.fedcmoo import CommonWeights
 from comity.core.solvers import best_on_simplex
 from comity.core.typing import FloatArray
 from comity.settings import setting
@@ -22,14 +22,13 @@ _NEARLY_WORST = 0.9
     paper="Askin et al., 2024; linear programme: Mahapatra & Rajan, 2020",
     family="single global model: preference-driven",
     communication="the model, one gradient and one loss an objective, preferences; back, w",
-    tuned=THESIS,
 )
 class FedCMOOPref(CommonWeights):
     """Steer to where r_k F_k is the same for all objectives k (EPO search).
 
-    The paper has one preference r for all. Here r is the mean of the present clients', and all
-    clients train on the same w: what a client wants beyond that is a matter of fine-tuning. The
-    objectives must be losses that are not negative.
+    The paper has one preference r for all. Here r is the mean of the participants', and all clients
+    train on the same w; fine-tuning serves individual preferences. The objectives must be losses
+    that are not negative.
     """
 
     surveys: ClassVar[tuple[str, ...]] = ("gradients", "losses", "preferences")
@@ -40,7 +39,7 @@ class FedCMOOPref(CommonWeights):
     epsilon: float = setting(1e-2, "imbalance μ up to which all losses descend alike", at_least=0)
 
     def _choose(self, gram: FloatArray, survey: Survey, previous: FloatArray) -> FloatArray:
-        """w = (1 − κ) α + κ / M; α is the programme's, or the previous where it has none."""
+        """Return w = (1 − κ) α + κ / M, α by `epo`; where that has none, the previous w."""
         r = np.maximum(survey.values["preferences"].mean(axis=0), _LEAST_PREFERENCE)
         losses = np.maximum(survey.values["losses"].mean(axis=0), _LEAST_LOSS)
         alpha = epo(gram, losses, r, self.epsilon)
@@ -48,7 +47,7 @@ class FedCMOOPref(CommonWeights):
 
 
 def imbalance(losses: FloatArray, r: FloatArray) -> tuple[float, FloatArray]:
-    """μ = Σ_k l̂_k log(M l̂_k), l̂ = r∘l / Σ r∘l; and a_k = r_k (log(M l̂_k) − μ)."""
+    """Return μ = Σ_k l̂_k log(M l̂_k), l̂ = r∘l / Σ r∘l, and a_k = r_k (log(M l̂_k) − μ)."""
     share = r * losses / (r * losses).sum()
     logs = np.log(len(r) * share)
     mu = float(share @ logs)
@@ -56,7 +55,7 @@ def imbalance(losses: FloatArray, r: FloatArray) -> tuple[float, FloatArray]:
 
 
 def epo(gram: FloatArray, losses: FloatArray, r: FloatArray, epsilon: float) -> FloatArray | None:
-    """The weights α of Exact Pareto Optimal search; None where nothing tells directions apart.
+    """Return the weights α of Exact Pareto Optimal search; None where all gradients are zero.
 
     Balance, while μ > ε: max αᵀc, c = Ga, subject to (Gα)_j ≥ b_j: the objectives that a move
     along a would improve are free, the others may worsen by no more than that move would make

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from comity.algorithms.base import algorithm
+from comity.algorithms.base import Need, algorithm
 from comity.algorithms.fedavg import FedAvg
 from comity.algorithms.parts import add_prefix, frozen, mmd, split, strip_prefix
 from comity.core.phases import Batch, Phase, View
@@ -19,14 +19,14 @@ from comity.settings import setting
 
 
 def context(weight: Tensor) -> Tensor:
-    """What a private head looks for: the sum of its rows, of length one."""
+    """Return the sum of the rows of a private head, normalised."""
     total = weight.sum(dim=0)
-    found: Tensor = total / torch.linalg.vector_norm(total).clamp(min=1e-8)
-    return found
+    unit: Tensor = total / torch.linalg.vector_norm(total).clamp(min=1e-8)
+    return unit
 
 
 class Gated(nn.Module):
-    """Body, private head, the global head, the gate between them, and the body that arrived."""
+    """Body, private head, global head, the gate between them, and the received body."""
 
     def __init__(self, body: nn.Module, head: nn.Linear) -> None:
         super().__init__()
@@ -37,7 +37,7 @@ class Gated(nn.Module):
         self.context = nn.Parameter(context(head.weight.detach()), requires_grad=False)
 
     def forward(self, inputs: Tensor, noise: Tensor | None = None) -> Tensor:
-        """Outputs; with noise for the gate, as in training, the features of both bodies beside."""
+        """Return outputs; with noise for the gate (training) also the features of both bodies."""
         features = self.body(inputs)
         scores = self.gate(features * self.context).unflatten(-1, (2, -1))
         if noise is not None:
@@ -57,11 +57,12 @@ class Gated(nn.Module):
     communication="body, gate and half the sum of both heads; back, body, gate, global head",
 )
 class FedCP(FedAvg):
-    """f_i with Gumbel noise on the gate, plus λ MMD(features, those of the body that arrived)."""
+    """f_i with Gumbel noise on the gate, plus λ MMD(features, those of the received body)."""
 
+    needs: ClassVar[frozenset[Need]] = frozenset({"losses"})
     sends: ClassVar[tuple[str, ...]] = ("body.*", "gate.*", "upload.*")
     receive_as: ClassVar[Mapping[str, str]] = {"upload.": "common."}
-    guided: ClassVar[tuple[str, ...]] = ("body.*",)
+    shared_update: ClassVar[tuple[str, ...]] = ("body.*",)
 
     strength: float = setting(0.0, "λ: how much features stay like the global body's", at_least=0)
 
@@ -81,10 +82,10 @@ class FedCP(FedAvg):
             return {**own, **add_prefix(strip_prefix(parameters, "body."), "arrived.")}
 
         def loss(parameters: Tree, batch: Batch, view: View) -> Tensor:
-            found = view.forward(parameters, batch["inputs"], view.drawn["noise"])
-            outputs = found[:, : -2 * width]
-            near = mmd(found[:, -2 * width : -width], found[:, -width:])
-            return view.objective(outputs, batch) + self.strength * near
+            joined = view.forward(parameters, batch["inputs"], view.drawn["noise"])
+            outputs = joined[:, : -2 * width]
+            distance = mmd(joined[:, -2 * width : -width], joined[:, -width:])
+            return view.objective(outputs, batch) + self.strength * distance
 
         def uploaded(parameters: Tree, everything: Batch, view: View) -> Tree:
             own, common = strip_prefix(parameters, "head."), strip_prefix(parameters, "common.")

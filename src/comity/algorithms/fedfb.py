@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from pydantic import PrivateAttr
 from torch import Tensor
 
-from comity.algorithms.base import Algorithm, Round, Survey, algorithm
-from comity.algorithms.fairbatch import PRAFFL, Cells, cross_entropy
+from comity.algorithms.base import Algorithm, Need, Round, Survey, algorithm
+from comity.algorithms.fairbatch import Cells, cross_entropy
 from comity.core.mixing import Mixing
 from comity.core.phases import Batch, Phase, Update, View
 from comity.core.typing import FloatArray, Tree
@@ -24,8 +24,9 @@ from comity.settings import setting
     title="FedFB",
     paper="Zeng et al., 2021",
     family="single global model: fair to groups of people",
-    communication="the model, losses and counts by label and group; back, it and their weights",
-    tuned={key: {"alpha": 0.01} for key in PRAFFL},
+    communication=(
+        "the model, losses and counts by label and group; back, the model and weights of these"
+    ),
 )
 class FedFB(Algorithm):
     """Clients train on Σ_i λ(y_i, z_i) / m_{z_i} · CE_i; the server moves λ to level the groups.
@@ -36,16 +37,18 @@ class FedFB(Algorithm):
     """
 
     personal: ClassVar[bool] = False
-    needs_groups: ClassVar[bool] = True
+    needs: ClassVar[frozenset[Need]] = frozenset({"attribute", "losses"})
     surveys: ClassVar[tuple[str, ...]] = ("cell_losses", "cells")
 
     alpha: float = setting(0.3, "step size of the weights λ", at_least=0)
 
     _balance: FloatArray | None = PrivateAttr(None)
-    _told: FloatArray | None = PrivateAttr(None)
-    """What clients were last told."""
+    _sample_weights: FloatArray | None = PrivateAttr(None)
+    """n λ(y, z) / m_z, as last broadcast."""
     _moves: int = PrivateAttr(0)
     _totals: dict[int, float] = PrivateAttr(default_factory=dict)
+    """Sum of the sample weights of each client in this round."""
+    _transient: ClassVar[tuple[str, ...]] = ("_totals",)
 
     def survey_client(self, problem: Problem) -> Update:
         cells = Cells(problem)
@@ -62,31 +65,32 @@ class FedFB(Algorithm):
         return counted
 
     def broadcast(self, survey: Survey) -> dict[str, FloatArray]:
-        """Move λ by what clients lose with the model that they received; tell n λ(y,z) / m_z."""
+        """Move λ by the losses under the received model; return n λ(y,z) / m_z as ``weights``."""
         counts = survey.values["cells"]
         if not survey.participants:
-            if self._told is None:
+            if self._sample_weights is None:
                 raise UserError("No client has finite losses at the first model: check the data.")
-            return {"weights": self._told}
+            return {"weights": self._sample_weights}
         cells = counts.sum(axis=0)
         members = np.maximum(cells.sum(axis=0), 1.0)
-        if self._balance is None:  # the common initial model says nothing yet
+        if self._balance is None:  # losses of the common initial model mean nothing
             self._balance = np.stack([members, members]) / cells.sum()
         else:
             losses = survey.values["cell_losses"].sum(axis=0)
             self._balance = self._moved(self._balance, losses, cells)
         weights = self._balance / members
         self._totals = {
-            client: float((own * weights).sum())
-            for client, own in zip(survey.participants, counts, strict=True)
+            client: float((count * weights).sum())
+            for client, count in zip(survey.participants, counts, strict=True)
         }
-        self._told = cells.sum() * weights
-        return {"weights": self._told}
+        self._sample_weights = cells.sum() * weights
+        return {"weights": self._sample_weights}
 
     def _moved(self, balance: FloatArray, losses: FloatArray, cells: FloatArray) -> FloatArray:
+        """Return λ after a step, from l_yz and m_yz summed over participants."""
         members = np.maximum(cells.sum(axis=0), 1.0)
-        apart = (losses[0] - losses[1]) / members
-        f = apart[1:] - apart[0] + cells[0, 0] / members[0] - cells[0, 1:] / members[1:]
+        g = (losses[0] - losses[1]) / members
+        f = g[1:] - g[0] + cells[0, 0] / members[0] - cells[0, 1:] / members[1:]
         self._moves += 1
         step = self.alpha / np.sqrt(self._moves) * f
         most = 2 * members / cells.sum()
@@ -103,21 +107,10 @@ class FedFB(Algorithm):
         return [Phase(loss=loss)]
 
     def local_phases(self, problem: Problem) -> list[Phase]:
-        """Without a server that keeps λ: on the client's own objective."""
+        """Train on the client's own objective: there is no λ."""
         return [Phase()]
 
     def mix(self, round: Round) -> Mapping[str, Mixing]:
         totals = np.array([self._totals.get(client, 0.0) for client in round.participants])
         weights = totals if totals.any() else round.sizes
         return {"*": Mixing.shared(weights, receivers=round.clients)}
-
-    def state(self) -> dict[str, Any]:
-        if self._balance is None or self._told is None:
-            return {}
-        balance, told = self._balance.tolist(), self._told.tolist()
-        return {"balance": balance, "told": told, "moves": self._moves}
-
-    def load(self, state: dict[str, Any]) -> None:
-        if state:
-            self._balance, self._told = np.array(state["balance"]), np.array(state["told"])
-            self._moves = state["moves"]

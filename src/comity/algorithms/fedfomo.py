@@ -1,4 +1,4 @@
-"""FedFomo (Zhang et al., 2021): clients try a few others' models and take what helps them."""
+"""FedFomo (Zhang et al., 2021): clients try a few others' models and mix those that help."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ import torch
 from pydantic import PrivateAttr
 from torch import Tensor, nn
 
-from comity.algorithms.base import Algorithm, Round, algorithm
+from comity.algorithms.base import Algorithm, Need, Round, algorithm
 from comity.algorithms.parts import add_prefix, frozen, strip_prefix
 from comity.core.mixing import Pick
 from comity.core.phases import Batch, Phase, View
-from comity.core.typing import FloatArray, Tree
+from comity.core.typing import FloatArray, IntArray, Tree
 from comity.problems import DataProblem, Problem
 from comity.settings import setting
 
 
 class Offered(nn.Module):
-    """A client's model, the models that it is offered, and how much each of them would help."""
+    """A client's model, the models offered to it, and the gain of each offer."""
 
     def __init__(self, model: nn.Module, offers: int) -> None:
         super().__init__()
@@ -40,13 +40,13 @@ class Offered(nn.Module):
 
 
 def weighed(own: Tree, offers: Tree, loss: Tensor, losses: Tensor) -> tuple[Tree, Tensor]:
-    """The client's new model and q: what each offer gains on validation for its distance.
+    """Return the client's new model and q: gain on validation over distance, per offer.
 
     q_j = (L(θ) − L(θ_j)) / ‖θ_j − θ‖, θ ← Σ_j max(q_j, 0) θ_j / Σ max(q, 0), or θ if none helps.
     """
     squares = [(offers[k] - own[k]).flatten(1).square().sum(dim=1) for k in own]
     distance = torch.stack(squares).sum(dim=0).sqrt()
-    # its own model comes back among the offers: rounding is no gain
+    # the client's own model is among the offers: rounding is no gain
     gains = torch.where(distance > 0, (loss - losses) / (distance + 1e-5), 0.0)
     positive = gains.clamp(min=0)
     total = positive.sum()
@@ -63,11 +63,12 @@ def weighed(own: Tree, offers: Tree, loss: Tensor, losses: Tensor) -> tuple[Tree
     communication="the model and what offers were worth; back, a few clients' whole models",
 )
 class FedFomo(Algorithm):
-    """The server sends each client the M models of those that have helped it most so far.
+    """The server sends each client the M models of the clients that have helped it most so far.
 
-    Where several are equal, as all are at first, others come in turn from round to round.
+    Of equal ones, as all are at first, others come in turn from round to round.
     """
 
+    needs: ClassVar[frozenset[Need]] = frozenset({"losses"})
     sends: ClassVar[tuple[str, ...]] = ("model.*",)
     receive_as: ClassVar[Mapping[str, str]] = {"model.": "offers."}
     statistics: ClassVar[tuple[str, ...]] = ("gains",)
@@ -113,13 +114,13 @@ class FedFomo(Algorithm):
         route = {client: row for row, client in enumerate(round.clients)}
         return {"*": Pick(rows, len(round.participants), route)}
 
-    def _best(self, client: int, round: Round, count: int) -> np.ndarray[Any, np.dtype[np.int64]]:
-        """Places of the givers that have helped a client most; of equal ones, those in turn."""
+    def _best(self, client: int, round: Round, count: int) -> IntArray:
+        """Return the rows of the givers that have helped a client most; equal ones in turn."""
         known, n = self._affinity.get(client, {client: 1.0}), len(round.participants)
         turn = [(place - client - round.number) % n for place in range(n)]
         worth = [known.get(giver, 0.0) for giver in round.participants]
         order = np.lexsort((turn, [-value for value in worth]))[:count]
-        # where there are fewer givers, one's own model fills up: it is worth nothing to oneself
+        # where there are fewer givers, the client's own model fills up: it gains nothing
         filler = round.participants.index(client) if client in round.participants else order[-1]
         return np.concatenate([order, np.full(count - len(order), filler)])
 

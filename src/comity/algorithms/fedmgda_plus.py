@@ -1,9 +1,9 @@
-"""FedMGDA+ (Hu et al., 2022): clients as objectives, and a step that hurts none of them."""
+"""FedMGDA+ (Hu et al., 2022): clients as objectives, and a common descent direction of all."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from pydantic import PrivateAttr
@@ -11,7 +11,6 @@ from pydantic import PrivateAttr
 from comity.algorithms.base import Algorithm, Round, algorithm
 from comity.core.mixing import Mixing
 from comity.core.solvers import alive, min_norm
-from comity.core.typing import FloatArray
 from comity.settings import setting
 
 
@@ -45,8 +44,8 @@ class FedMGDAPlus(Algorithm):
     _steps: int = PrivateAttr(0)
 
     def mix(self, round: Round) -> Mapping[str, Mixing]:
-        gram: FloatArray = sum(round.sent.gram(round.start).values(), np.zeros(()))
-        live = alive(gram)  # a client that stood still would draw all the weight
+        gram = round.sent.total_gram(round.start)
+        live = alive(gram)  # a client without movement would get all the weight
         weights = np.zeros(len(gram))
         if live.any():
             norms = np.sqrt(gram.diagonal()[live])
@@ -60,9 +59,3 @@ class FedMGDAPlus(Algorithm):
             weights[live] = self.server_rate * self.decay**self._steps * lam / norms
             self._steps += 1
         return {"*": Mixing.step(weights, receivers=round.clients, base=round.start.select([0]))}
-
-    def state(self) -> dict[str, Any]:
-        return {"steps": self._steps}
-
-    def load(self, state: dict[str, Any]) -> None:
-        self._steps = state.get("steps", 0)

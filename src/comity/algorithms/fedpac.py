@@ -1,9 +1,9 @@
-"""FedPAC (Xu et al., 2023): features aligned to common class centroids, heads combined for each."""
+"""FedPAC (Xu et al., 2023): features aligned to class centroids, one combined head per client."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from pydantic import PrivateAttr
 from torch import Tensor, nn
 
-from comity.algorithms.base import Round, Survey, algorithm
+from comity.algorithms.base import Need, Round, Survey, algorithm
 from comity.algorithms.fedavg import FedAvg
 from comity.algorithms.parts import split
 from comity.core.mixing import Mixing
@@ -21,7 +21,7 @@ from comity.core.typing import FloatArray, Tree
 from comity.problems import Problem
 from comity.settings import setting
 
-_LEAST = 1e-3  # weights of heads below this are none
+_LEAST = 1e-3  # smaller weights of heads count as zero
 
 
 class Aligned(nn.Module):
@@ -35,25 +35,29 @@ class Aligned(nn.Module):
         self.counts = nn.Parameter(torch.zeros(classes), requires_grad=False)
 
     def forward(self, inputs: Tensor, features: bool = False) -> Tensor:
-        """Outputs, or the features that the head answers to."""
-        found: Tensor = self.body(inputs)
-        return found if features else self.head(found)
+        """Return outputs, or the features under the head."""
+        hidden: Tensor = self.body(inputs)
+        return hidden if features else self.head(hidden)
 
 
 def by_class(features: Tensor, batch: Batch, classes: int) -> tuple[Tensor, Tensor]:
-    """Features summed by class, and the number of samples in each."""
-    own = (batch["label"].unsqueeze(-1) == torch.arange(classes)) * batch["weight"].unsqueeze(-1)
-    return own.T @ features, own.sum(dim=0)
+    """Return features summed by class (classes x width), and the number of samples per class."""
+    of_class = batch["label"].unsqueeze(-1) == torch.arange(classes)
+    weights = of_class * batch["weight"].unsqueeze(-1)
+    return weights.T @ features, weights.sum(dim=0)
 
 
 def combination(moments: FloatArray, variances: FloatArray, client: int) -> FloatArray:
-    """How much of everybody's head a client takes: min_α αᵀ (diag V + D) α on the simplex.
+    """Return a client's weights over all heads: argmin_α αᵀ (diag V + D) α on the simplex.
 
-    D_jk = ⟨h_i − h_j, h_i − h_k⟩, from the inner products of the clients' moments h.
+    Args:
+        moments: inner products ⟨h_j, h_k⟩ of the clients' moments (n x n).
+        variances: V (n).
+        client: row i; D_jk = ⟨h_i − h_j, h_i − h_k⟩.
     """
-    own = moments[client]
-    apart = own[client] - own[:, None] - own[None] + moments
-    weights = min_norm(np.diag(variances + 1e-8) + apart)
+    row = moments[client]
+    distances = row[client] - row[:, None] - row[None] + moments
+    weights = min_norm(np.diag(variances + 1e-8) + distances)
     weights = np.where(weights < _LEAST, 0.0, weights)
     return np.asarray(weights / weights.sum())
 
@@ -63,13 +67,15 @@ def combination(moments: FloatArray, variances: FloatArray, client: int) -> Floa
     title="FedPAC",
     paper="Xu et al., 2023",
     family="client-specific: personalised",
-    communication="body, head, class centroids, feature moments; back, body, own head, centroids",
+    communication=(
+        "body, head, class centroids and moments of features; back, body, own head, centroids"
+    ),
 )
 class FedPAC(FedAvg):
     """First the head, then the body on f_i + λ mean ‖z − c_y‖²; heads by how alike the data are."""
 
-    needs_classes: ClassVar[bool] = True
-    guided: ClassVar[tuple[str, ...]] = ("body.*",)
+    needs: ClassVar[frozenset[Need]] = frozenset({"classes", "losses"})
+    shared_update: ClassVar[tuple[str, ...]] = ("body.*",)
     sends: ClassVar[tuple[str, ...]] = ("body.*", "head.*")
     statistics: ClassVar[tuple[str, ...]] = ("centroids", "counts")
     surveys: ClassVar[tuple[str, ...]] = ("moments", "variance")
@@ -80,6 +86,8 @@ class FedPAC(FedAvg):
     _centroids: FloatArray | None = PrivateAttr(None)
     _known: FloatArray | None = PrivateAttr(None)
     _moments: dict[int, tuple[FloatArray, float]] = PrivateAttr(default_factory=dict)
+    """h_i and V_i of each client in this round."""
+    _transient: ClassVar[tuple[str, ...]] = ("_moments",)
 
     def build(self, model: nn.Module, problem: Problem) -> nn.Module:
         return Aligned(*split(model, problem))
@@ -134,7 +142,7 @@ class FedPAC(FedAvg):
         self._centroids = sums / np.maximum(counts.sum(axis=0), 1.0)[:, None]
         body = Mixing.shared(round.sizes, receivers=round.clients)
         known = [client for client in round.participants if client in self._moments]
-        if len(known) < len(round.participants):  # somebody's features were not finite
+        if len(known) < len(round.participants):  # a participant's features were not finite
             return {"*": body}
         stacked = np.stack([self._moments[client][0].ravel() for client in known])
         products = stacked @ stacked.T
@@ -146,13 +154,3 @@ class FedPAC(FedAvg):
             absent, len(known)
         )
         return {"head.*": Mixing(np.concatenate([rows, mean]), route), "*": body}
-
-    def state(self) -> dict[str, Any]:
-        if self._centroids is None or self._known is None:
-            return {}
-        return {"centroids": self._centroids.tolist(), "known": self._known.tolist()}
-
-    def load(self, state: dict[str, Any]) -> None:
-        if state:
-            self._centroids = np.array(state["centroids"])
-            self._known = np.array(state["known"])

@@ -1,4 +1,4 @@
-"""FedPHP (Li et al., 2021): what a client has learned before teaches the model that arrives."""
+"""FedPHP (Li et al., 2021): a client's historical model teaches the received one."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from comity.algorithms.base import algorithm
+from comity.algorithms.base import Need, algorithm
 from comity.algorithms.fedavg import FedAvg
 from comity.algorithms.parts import Split, add_prefix, frozen, mmd, split, strip_prefix
 from comity.core.phases import Batch, Phase, View
@@ -23,10 +23,10 @@ class Inherited(nn.Module):
         super().__init__()
         self.model, self.history = model, frozen(model)
         self.rounds = nn.Parameter(torch.zeros(()), requires_grad=False)
-        """How often the client has taken part."""
+        """Number of rounds that the client has taken part in."""
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """While training: outputs, features and the HPM's features, side by side."""
+        """Return outputs; in training, outputs, features and the HPM's features side by side."""
         features = self.model.features(inputs)
         outputs: Tensor = self.model.head(features)
         if not self.training:
@@ -45,6 +45,7 @@ class Inherited(nn.Module):
 class FedPHP(FedAvg):
     """(1 − λ) f_i + λ MMD(features, HPM's); then HPM ← μ_t HPM + (1 − μ_t) θ, μ_t = μ t / T."""
 
+    needs: ClassVar[frozenset[Need]] = frozenset({"losses"})
     sends: ClassVar[tuple[str, ...]] = ("model.*",)
 
     strength: float = setting(
@@ -63,7 +64,7 @@ class FedPHP(FedAvg):
             together = view.forward(parameters, batch["inputs"])
             parts = torch.split(together, [width[0], width[1], width[1]], dim=-1)
             taught = mmd(parts[1], parts[2])
-            first = parameters["rounds"] == 0  # nothing has been inherited yet
+            first = parameters["rounds"] == 0  # there is no history yet
             strength = torch.where(first, 0.0, self.strength)
             return (1 - strength) * view.objective(parts[0], batch) + strength * taught
 

@@ -8,7 +8,6 @@ import numpy as np
 
 from comity.algorithms.base import Round, algorithm
 from comity.algorithms.clustered import Clustered
-from comity.algorithms.thesis import fairness_settings
 from comity.core.clusters import Split, Threshold, is_small
 from comity.core.mixing import Mixing, spectral_bipartition
 from comity.core.typing import FloatArray, IntArray
@@ -21,32 +20,6 @@ from comity.settings import setting
     paper="Hartmann et al., 2025",
     family="client-specific: preference-driven",
     communication="the model, both ways; preferences never",
-    tuned={
-        "deep-sea-treasure": {"threshold": 5.0, "patience": 2, "local_steps": 500},
-        "minecart-deterministic": {
-            "threshold": 3.0,
-            "patience": 2,
-            "minimum_similarity": 0.0,
-            "local_steps": 5000,
-        },
-        "lunar-lander": {"threshold": 5.0, "patience": 1, "local_steps": 5000},
-        "lunar-lander-continuous": {"threshold": 15.0, "patience": 2, "local_steps": 10_000},
-        "halfcheetah": {"threshold": 30.0, "patience": 2, "local_steps": 25_000},
-        **fairness_settings(
-            eo={
-                "learning_rate": (1e-2, 1e-2, 1e-2, 1e-2, 1e-3),
-                "local_steps": (50, 25, 25, 50, 50),
-                "threshold": ("7.5%", "2.5%", "1%", "1%", "1%"),
-                "patience": (1, 1, 2, 1, 2),
-            },
-            dp={
-                "learning_rate": (1e-2, 1e-2, 1e-2, 1e-2, 1e-3),
-                "local_steps": (50, 10, 50, 50, 10),
-                "threshold": ("2.5%", "1%", "5%", "5%", "7.5%"),
-                "patience": (1, 2, 1, 1, 1),
-            },
-        ),
-    },
 )
 class FedPref(Clustered):
     """Similarity-weighted means inside clusters that split once their mean model has stalled."""
@@ -81,7 +54,7 @@ class FedPref(Clustered):
         return {"*": Mixing.personal(weights, round.participants)}
 
     def _stalled(self, round: Round, rows: IntArray) -> bool | None:
-        """‖mean θ' − θ̄_C‖ ≤ ε, where θ̄_C is the mean model that the cluster started from."""
+        """Return whether ‖mean θ' − θ̄_C‖ ≤ ε, θ̄_C being the cluster's mean model at the start."""
         sent, start = round.sent.select(rows), round.start.select(rows)
         if sent.distance(start).max() <= 1e-8:
             return None
@@ -94,12 +67,12 @@ class FedPref(Clustered):
         return spectral_bipartition(self._similarity(round, rows))
 
     def _similarity(self, round: Round, rows: IntArray) -> FloatArray:
-        """sim_ij = mean over tensors of cos(topR(Δ_i), topR(Δ_j)), Δ_i = θ_i' − θ̄_C."""
+        """Return sim_ij = mean over tensors of cos(topR(Δ_i), topR(Δ_j)), Δ_i = θ_i' − θ̄_C."""
         reference = round.start.select(rows).mean()
         return round.sent.select(rows).similarity(reference, self.top_r)
 
     def _weights(self, round: Round, rows: IntArray) -> FloatArray:
-        """u_ij = (max(sim_ij, s_min) − s_min) / (1 − s_min), the diagonal one."""
+        """Return u_ij = (max(sim_ij, s_min) − s_min) / (1 − s_min), the diagonal one."""
         if not self.weighting:
             return np.ones((len(rows), len(rows)))
         floor = self.minimum_similarity

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from torch import nn
 
-from comity.algorithms.base import algorithm
+from comity.algorithms.base import Need, algorithm
 from comity.algorithms.fedavg import FedAvg
 from comity.algorithms.parts import Split, split
 from comity.core.phases import Phase
@@ -22,8 +22,9 @@ from comity.settings import setting
     communication="the body, both ways; heads stay",
 )
 class FedRep(FedAvg):
-    """Each round first the head with the body standing still, then the body under that head."""
+    """In each round train the head on the fixed body, then the body under that head."""
 
+    needs: ClassVar[frozenset[Need]] = frozenset({"losses"})
     sends: ClassVar[tuple[str, ...]] = ("body.*",)
 
     head_share: float = setting(1.0, "steps for the head, as a multiple of the body's", above=0)

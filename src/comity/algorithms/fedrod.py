@@ -1,4 +1,4 @@
-"""FedROD (Chen and Chao, 2022): a generic head, fair to all classes, and a private one."""
+"""FedROD (Chen and Chao, 2022): a generic head, balanced over classes, and a private one."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from comity.algorithms.base import algorithm
+from comity.algorithms.base import Need, algorithm
 from comity.algorithms.fedavg import FedAvg
 from comity.algorithms.parts import split
 from comity.core.phases import Batch, Phase, View
 from comity.core.typing import Tree
 from comity.problems import Problem
 
-_NEVER = -1e4  # the logarithm of no sample at all, but finite
+_NEVER = -1e4  # a finite logarithm of zero samples
 
 
 class TwoHeads(nn.Module):
@@ -26,15 +26,15 @@ class TwoHeads(nn.Module):
         super().__init__()
         self.body, self.head, self.personal = body, head, deepcopy(head)
         self.counts = nn.Parameter(torch.zeros(head.out_features), requires_grad=False)
-        """How many samples of each class the client has."""
+        """Number of the client's samples per class."""
 
     def logits(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
-        """Of the generic head, and of the private one, which leaves the body as it is."""
+        """Return the logits of the generic head and of the private one, detached from the body."""
         features = self.body(inputs)
         return self.head(features), self.personal(features.detach())
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """Both, one beside the other while training; their sum is the prediction."""
+        """Return the sum of both heads' logits; in training, both side by side."""
         generic, own = self.logits(inputs)
         return torch.cat([generic, own], dim=-1) if self.training else generic + own
 
@@ -49,7 +49,7 @@ class TwoHeads(nn.Module):
 class FedROD(FedAvg):
     """CE(s_g + log c_i, y) trains body and generic head, CE(stop(s_g) + s_p, y) the private one."""
 
-    needs_classes: ClassVar[bool] = True
+    needs: ClassVar[frozenset[Need]] = frozenset({"classes", "losses"})
     sends: ClassVar[tuple[str, ...]] = ("body.*", "head.*")
 
     def build(self, model: nn.Module, problem: Problem) -> nn.Module:
@@ -58,8 +58,8 @@ class FedROD(FedAvg):
     def phases(self, problem: Problem) -> list[Phase]:
         def counted(parameters: Tree, everything: Batch, view: View) -> Tree:
             classes = torch.arange(len(parameters["counts"]))
-            own = everything["label"].unsqueeze(-1) == classes
-            return {"counts": (own * everything["weight"].unsqueeze(-1)).sum(dim=0)}
+            of_class = everything["label"].unsqueeze(-1) == classes
+            return {"counts": (of_class * everything["weight"].unsqueeze(-1)).sum(dim=0)}
 
         def loss(parameters: Tree, batch: Batch, view: View) -> Tensor:
             generic, own = view.forward(parameters, batch["inputs"]).chunk(2, dim=-1)

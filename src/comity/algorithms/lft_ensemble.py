@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
 from comity.algorithms.base import algorithm
-from comity.algorithms.fairbatch import PRAFFL, Balanced, Cells, FairBatch
+from comity.algorithms.fairbatch import Balanced, Cells, FairBatch
 from comity.core.fleet import Fleet
 from comity.core.phases import Batch, View
 from comity.core.typing import FloatArray, Tree
@@ -19,7 +19,7 @@ from comity.settings import setting
 
 
 class Ensemble(Balanced):
-    """A client's own network, which it trains, and everybody's, with which it predicts."""
+    """A client's own network, which it trains, and those of all clients, which predict."""
 
     def __init__(self, model: nn.Module, groups: int, members: int) -> None:
         super().__init__(model, groups)
@@ -31,10 +31,10 @@ class Ensemble(Balanced):
             for name, buffer in list(part.named_buffers(recurse=False)):
                 part.register_buffer(name, buffer.expand(members, *buffer.shape).clone())
         self.shares = nn.Parameter(torch.zeros(members), requires_grad=False)
-        """How much each member counts; all zero before they have arrived."""
+        """Weight of each member; all zero before they are received."""
 
     def forward(self, inputs: Tensor, alone: bool = False) -> Tensor:
-        """The logits of the members' mean probabilities; its own before they have arrived."""
+        """Return the logits of the members' mean probabilities; at first, the client's own."""
         own: Tensor = self.model(inputs)
         if alone:
             return own
@@ -53,14 +53,13 @@ class Ensemble(Balanced):
     paper="Zeng et al., 2021",
     family="ensemble: fair to groups of people",
     communication="every client's model, once, to every client",
-    tuned={key: {"rounds": 15} for key in PRAFFL},
 )
 class LFTEnsemble(FairBatch):
     """p(y | x) = Σ_k n_k p_k(y | x) / Σ_j n_j, each p_k trained with FairBatch on its own data."""
 
     personal: ClassVar[bool] = True
     communicates: ClassVar[bool] = False
-    gathers: ClassVar[bool] = True
+    ensembles: ClassVar[bool] = True
 
     alpha: float = setting(0.1, "step size of the weights λ", at_least=0)
 
@@ -74,7 +73,7 @@ class LFTEnsemble(FairBatch):
     def _outputs(self, parameters: Tree, batch: Batch, view: View) -> Tensor:
         return view.forward(parameters, batch["inputs"], True)
 
-    def gather(self, models: Fleet, sizes: FloatArray) -> Tree:
+    def ensemble(self, models: Fleet, sizes: FloatArray) -> Tree:
         members = {k.replace("model.", "members.", 1): t for k, t in models.tensors.items()}
         shares = torch.from_numpy(sizes / max(sizes.sum(), 1.0)).float()
         return {**members, "shares": shares}

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from comity.algorithms.base import Round, algorithm
-from comity.algorithms.fairbatch import PRAFFL, FairBatch
+from comity.algorithms.fairbatch import FairBatch
 from comity.core.mixing import Mixing
 from comity.settings import setting
 
@@ -17,10 +17,9 @@ from comity.settings import setting
     paper="Zeng et al., 2021",
     family="single global model: fair to groups of people",
     communication="the model and the sum of a client's sample weights; back, the model",
-    tuned={key: {"alpha": 1e-06, "rounds": 15} for key in PRAFFL},
 )
 class LFTFedAvg(FairBatch):
-    """θ ← Σ_k V_k θ_k / Σ V, V_k the sum of the weights that client k gave to its samples."""
+    """θ ← Σ_k V_k θ_k / Σ V, V_k the sum of client k's sample weights."""
 
     statistics: ClassVar[tuple[str, ...]] = ("total",)
 

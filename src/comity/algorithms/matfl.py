@@ -1,4 +1,4 @@
-"""MaTFL (Cai et al., 2023): average with the clients whose weights moved the same way."""
+"""MaTFL (Cai et al., 2023): average with the clients whose weights moved in the same direction."""
 
 from __future__ import annotations
 
@@ -19,13 +19,6 @@ from comity.settings import setting
     paper="Cai et al., 2023",
     family="client-specific: multi-task",
     communication="the model, both ways",
-    tuned={
-        "deep-sea-treasure": {"voters": 10, "local_steps": 500},
-        "minecart-deterministic": {"voters": 10, "local_steps": 5000},
-        "lunar-lander": {"voters": 10, "local_steps": 5000},
-        "lunar-lander-continuous": {"voters": 10},
-        "halfcheetah": {"voters": 8},
-    },
 )
 class MaTFL(Algorithm):
     """w_ij ∝ max(cos(D_i, D_j) + shift, 0) over i's nearest clients, D_i = θ_i' − mean θ'."""
@@ -38,9 +31,8 @@ class MaTFL(Algorithm):
     shift: float = setting(0.0, "added to each cosine before the cut at zero", at_least=0)
 
     def mix(self, round: Round) -> Mapping[str, Mixing]:
-        grams = round.sent.gram(round.sent.mean())
-        if self.scope == "model":
-            grams = {"*": sum(grams.values(), np.zeros(()))}
+        mean, sent = round.sent.mean(), round.sent
+        grams = {"*": sent.total_gram(mean)} if self.scope == "model" else sent.gram(mean)
         if self.weights == "votes":
             votes = sum((self._elected(cosine(gram)) for gram in grams.values()), np.zeros(()))
             return {"*": Mixing.personal(votes, round.participants)}
@@ -56,7 +48,7 @@ class MaTFL(Algorithm):
         return row_normalised(np.maximum(similarity + self.shift, 0.0) * elected)
 
     def _elected(self, similarity: FloatArray) -> FloatArray:
-        """Ones where j is among i's most similar clients; i always is; lower ids win ties."""
+        """Return ones where j is among i's most similar clients, i included; lower ids win ties."""
         ranked = similarity.copy()
         np.fill_diagonal(ranked, np.inf)
         order = np.argsort(-np.round(ranked, 9), axis=1, kind="stable")[:, : self.voters]

@@ -1,4 +1,4 @@
-"""No communication: what each client reaches alone with the same amount of local work."""
+"""No communication: clients train alone, with the same amount of local work."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import ClassVar
 import numpy as np
 
 from comity.algorithms.base import Algorithm, Round, algorithm
-from comity.algorithms.thesis import fairness_settings
 from comity.core.mixing import Mixing
 
 
@@ -18,10 +17,6 @@ from comity.core.mixing import Mixing
     paper="the lower bound of every comparison",
     family="alone",
     communication="nothing",
-    tuned=fairness_settings(
-        eo={"learning_rate": (5e-4, 1e-3, 1e-3, 1e-3, 1e-3)},
-        dp={"learning_rate": (5e-4, 5e-4, 1e-3, 1e-3, 5e-4)},
-    ),
 )
 class NoCommunication(Algorithm):
     """Every client trains alone, from the same initial model as in the federations."""

@@ -1,4 +1,4 @@
-"""What personalised algorithms share: networks in two parts, copies, closeness of features."""
+"""Tools of personalised algorithms: networks in two parts, frozen copies, likeness of features."""
 
 from __future__ import annotations
 
@@ -15,15 +15,16 @@ _BANDWIDTHS = (10.0, 15.0, 20.0, 50.0)
 
 
 class Split(nn.Module):
-    """A network in two parts: the body makes features, the head answers."""
+    """A network in two parts: the body computes features, the head outputs."""
 
     def __init__(self, body: nn.Module, head: nn.Module) -> None:
         super().__init__()
         self.body, self.head = body, head
 
     def features(self, inputs: Tensor) -> Tensor:
-        found: Tensor = self.body(inputs)
-        return found
+        """Return the body's outputs."""
+        features: Tensor = self.body(inputs)
+        return features
 
     def forward(self, inputs: Tensor) -> Tensor:
         outputs: Tensor = self.head(self.body(inputs))
@@ -31,7 +32,7 @@ class Split(nn.Module):
 
 
 def split(model: nn.Module, problem: Problem) -> tuple[nn.Module, nn.Linear]:
-    """Body and head of a problem's network: its parts of these names, or all but its last layer."""
+    """Return body and head: the parts of these names, or all layers but the last, and the last."""
     body, head = getattr(model, "body", None), getattr(model, "head", None)
     if isinstance(model, nn.Sequential) and len(model) > 1:
         body, head = model[:-1], model[-1]
@@ -48,10 +49,10 @@ def split(model: nn.Module, problem: Problem) -> tuple[nn.Module, nn.Linear]:
 @torch.no_grad()
 def _check_whole(model: nn.Module, parts: Split, problem: DataProblem) -> None:
     """Refuse a network that does more than its two parts, one after the other."""
-    two = problem.columns()["inputs"][:2]
+    inputs = problem.columns()["inputs"][:2]
     model.eval()
     try:
-        whole = torch.allclose(model(two), parts(two))
+        whole = torch.allclose(model(inputs), parts(inputs))
     except RuntimeError:  # the parts alone cannot even read the inputs
         whole = False
     model.train()
@@ -63,22 +64,22 @@ def _check_whole(model: nn.Module, parts: Split, problem: DataProblem) -> None:
 
 
 def frozen(module: nn.Module) -> nn.Module:
-    """A copy that no gradient trains."""
+    """Return a copy that no gradient trains."""
     return deepcopy(module).requires_grad_(False)
 
 
 def strip_prefix(parameters: Tree, prefix: str) -> Tree:
-    """The tensors whose names begin so, without that beginning."""
+    """Return the tensors whose names begin with a prefix, without it."""
     return {k.removeprefix(prefix): t for k, t in parameters.items() if k.startswith(prefix)}
 
 
 def add_prefix(parameters: Tree, prefix: str) -> Tree:
-    """Tensors under names that begin so."""
+    """Return tensors under names that begin with a prefix."""
     return {f"{prefix}{name}": tensor for name, tensor in parameters.items()}
 
 
 def mmd(x: Tensor, y: Tensor) -> Tensor:
-    """Maximum mean discrepancy of two equally large batches of features, with Gaussian kernels.
+    """Return the maximum mean discrepancy of two equally large batches of features.
 
     The mean over all pairs of K(x,x) + K(y,y) − 2 K(x,y), K = Σ_a exp(−‖·‖² / 2a).
     """

@@ -1,4 +1,4 @@
-"""PraFFL (Ye et al., 2024): any preference becomes a model at once, and nobody learns of it.
+"""PraFFL (Ye et al., 2024): any preference becomes a model at once, and stays private.
 
 A client holds a communicated network ψ and a hypernetwork β that turns a preference into the head
 on top of ψ. Only ψ travels.
@@ -15,7 +15,7 @@ import torch
 from pydantic import PositiveInt
 from torch import Tensor, nn
 
-from comity.algorithms.base import Algorithm, Round, algorithm
+from comity.algorithms.base import Algorithm, Need, Round, algorithm
 from comity.core.mixing import Mixing
 from comity.core.phases import Batch, Phase, View
 from comity.core.preferences import equidistant
@@ -28,7 +28,7 @@ from comity.settings import setting
 
 
 class Hypernetwork(nn.Module):
-    """β: from a direction λ to all weights of a head, one linear read-out for each tensor."""
+    """β: from a direction λ to all weights of a head, one linear read-out per tensor."""
 
     def __init__(
         self, objectives: int, hidden: int | None, shapes: Sequence[tuple[int, ...]]
@@ -64,16 +64,16 @@ class Spanning(nn.Module):
         self.body, self.hyper, self._least, self._activation = body, hyper, least, activation
 
     def head(self, importance: Tensor) -> list[Tensor]:
-        """φ: weight and bias of both layers, with the axes of ``importance`` first.
+        """Return φ: weight and bias of both layers, with the axes of ``importance`` first.
 
-        Here, and only here, an importance becomes the paper's direction λ. Preferences closer to
-        the edge than any in training count as the closest ones that were there.
+        Only here an importance becomes the paper's direction λ. Preferences closer to the edge than
+        any in training count as the closest ones in training.
         """
         weights: list[Tensor] = self.hyper(direction_of(importance, self._least))
         return weights
 
     def forward(self, inputs: Tensor, importance: Tensor) -> Tensor:
-        """Outputs (…, batch, outputs) at one preference (objectives) or many (…, objectives)."""
+        """Return outputs (…, batch, outputs) at preferences (…, objectives)."""
         w1, b1, w2, b2 = self.head(importance)
         inner = self.body(inputs) @ w1.transpose(-1, -2) + b1.unsqueeze(-2)
         outputs: Tensor = self._activation(inner) @ w2.transpose(-1, -2) + b2.unsqueeze(-2)
@@ -81,7 +81,7 @@ class Spanning(nn.Module):
 
     @torch.no_grad()
     def at(self, importance: Tensor) -> nn.Sequential:
-        """The plain network at one preference; it shares ψ with this one."""
+        """Return the plain network at one preference; it shares ψ with this one."""
         w1, b1, w2, b2 = self.head(importance)
         return nn.Sequential(
             *self.body, _linear(w1, b1), self._activation, _linear(w2, b2.expand(len(w2)))
@@ -89,7 +89,7 @@ class Spanning(nn.Module):
 
 
 def _linear(weight: Tensor, bias: Tensor) -> nn.Linear:
-    """A layer with given weights; making one in the usual way would draw random numbers."""
+    """Return a layer with these weights, without drawing random numbers for initial ones."""
     layer = nn.Linear(weight.shape[1], weight.shape[0], device="meta")
     layer.weight, layer.bias = nn.Parameter(weight.clone()), nn.Parameter(bias.clone())
     return layer
@@ -106,6 +106,7 @@ class PraFFL(Algorithm):
     """ψ ← mean of ψ_k; each client's β_k minimises the mean over λ of g(L(ψ, β_k(λ)); λ)."""
 
     personal: ClassVar[bool] = False
+    needs: ClassVar[frozenset[Need]] = frozenset({"losses"})
     sends: ClassVar[tuple[str, ...]] = ("body.*",)
     run_defaults: ClassVar[Mapping[str, Any]] = {"keep_scope": "federation"}
 
@@ -151,7 +152,7 @@ class PraFFL(Algorithm):
         return module.at(torch.from_numpy(preference).float())
 
     def evaluation_preferences(self, objectives: int, purpose: str) -> FloatArray:
-        """Evenly spread for two objectives, drawn from the simplex for more."""
+        """Return evenly spread preferences for two objectives, random ones for more."""
         count = self.tested if purpose == "test" else 101
         if objectives == 2:
             return equidistant(count, 2)
@@ -159,7 +160,7 @@ class PraFFL(Algorithm):
         return np.concatenate([np.eye(objectives), drawn])[:count]
 
     def phases(self, problem: Problem) -> list[Phase]:
-        """First ψ on the error alone under the even head, then β on drawn preferences."""
+        """Train ψ on the error alone under the even head, then β on drawn preferences."""
         count = len(problem.objectives)
 
         def error(parameters: Tree, batch: Batch, view: View) -> Tensor:

@@ -1,4 +1,4 @@
-"""What there is: problems, algorithms and preferences, read from their declarations."""
+"""Lists of problems, algorithms, preferences and generators, read from their declarations."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any, Literal
 from rich.table import Table
 
 from comity.algorithms import algorithms
+from comity.configuration import presets
 from comity.core.preferences import KINDS
 from comity.learners import LEARNERS
 from comity.problems import problems
@@ -18,7 +19,7 @@ What = Literal["problems", "algorithms", "preferences", "generators"]
 
 
 def catalogue(what: What) -> list[dict[str, Any]]:
-    """One entry each, as plain values."""
+    """Return one entry per problem, algorithm, preference kind or generator, as plain values."""
     if what == "problems":
         return [
             {
@@ -41,7 +42,7 @@ def catalogue(what: What) -> list[dict[str, Any]]:
                 "family": cls.declaration.family,
                 "travels": cls.declaration.communication,
                 "settings": _settings(cls, {}),
-                "tuned": {problem: dict(v) for problem, v in cls.declaration.tuned.items()},
+                "tuned": _tuned(name),
             }
             for name, cls in sorted(algorithms().items())
         ]
@@ -51,6 +52,15 @@ def catalogue(what: What) -> list[dict[str, Any]]:
             for name, cls in sorted(generators().items())
         ]
     return [{"name": name, "title": meaning} for name, meaning in KINDS.items()]
+
+
+def _tuned(algorithm: str) -> dict[str, dict[str, Any]]:
+    """Return the papers' settings for an algorithm by problem, of all parts together."""
+    return {
+        problem: {key: value for part in table[algorithm].values() for key, value in part.items()}
+        for problem, table in presets().items()
+        if algorithm in table
+    }
 
 
 def _settings(cls: Any, defaults: Any) -> list[dict[str, Any]]:
@@ -66,7 +76,7 @@ def _lines(settings: list[dict[str, Any]]) -> str:
 
 
 def _alike(entries: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:
-    """Problems in one row: those of one data set share the first part of their titles."""
+    """Group problems into rows: those of one data set share the first part of their titles."""
     rows: dict[str, list[dict[str, Any]]] = {}
     for entry in entries:
         rows.setdefault(entry["title"].partition(";")[0], []).append(entry)
@@ -74,7 +84,7 @@ def _alike(entries: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:
 
 
 def _about(alike: list[dict[str, Any]]) -> Iterator[str]:
-    """What is learned, what for, and what it is measured from; few lines, for narrow terminals."""
+    """Yield title, objectives, reference point and learner; few lines, for narrow terminals."""
     first = alike[0]
     yield first["title"] if len(alike) == 1 else first["title"].partition(";")[0]
     sets = dict.fromkeys(", ".join(entry["objectives"]) for entry in alike)
@@ -87,7 +97,7 @@ def _about(alike: list[dict[str, Any]]) -> Iterator[str]:
 
 
 def catalogue_table(what: What, entries: list[dict[str, Any]]) -> Table:
-    """The same for the terminal."""
+    """Return entries of `catalogue` as a table for the terminal."""
     table = Table(title=what.capitalize(), title_justify="left", show_lines=what != "preferences")
     table.add_column("name", no_wrap=True)
     if what == "problems":

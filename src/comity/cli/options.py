@@ -28,7 +28,7 @@ Guard = Annotated[
 ]
 With = Annotated[
     str | None,
-    typer.Option("--with", help="confree: a conflict-free step in place of the server's mean."),
+    typer.Option("--with", help="A wrapper of the server's step: confree, a conflict-free one."),
 ]
 Set = Annotated[
     list[str] | None,

@@ -179,6 +179,11 @@ class Fleet:
             self._add_products(name, start, grams[name])
         return grams
 
+    def total_gram(self, start: Fleet | None = None) -> FloatArray:
+        """Return the inner products of whole rows (n x n): the sum of `gram` over all tensors."""
+        total: FloatArray = sum(self.gram(start).values(), np.zeros(()))
+        return total
+
     def similarity(self, start: Fleet | None = None, top_r: float = 1.0) -> FloatArray:
         """Return the mean over tensors of the cosine between rows' updates (n x n).
 

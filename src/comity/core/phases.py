@@ -96,6 +96,8 @@ class Phase:
     """Step size; the learner's by default. With 0 only `after_step` changes tensors."""
     steps: int | None = None
     """Largest number of steps, whatever the share."""
+    per_objective: bool = False
+    """Train one copy per objective alone, from the same start, and send all of them."""
 
 
 @dataclass(frozen=True)

@@ -99,6 +99,7 @@ class Clients:
         )
         self._reference_point = problem.reference_point
         self._phases = self._algorithm.phases(problem)
+        self._per_objective = any(phase.per_objective for phase in self._phases)
         self._local_phases = self._algorithm.local_phases(problem)
         self._survey_client = self._algorithm.survey_client(problem)
         self._surveyed: _Receipt | None = None
@@ -136,7 +137,7 @@ class Clients:
         self._rounds[rows] += 1
         goal = self._rounds[rows] * self._learner.round_steps[rows]
         copies, trained = None, None
-        if self._algorithm.apart and not request.alone:
+        if self._per_objective and not request.alone:
             task = self._task(rows, request, goal, receipt.gradients)
             copies = self._learner.train_per_objective(self._models, rows, task)
         else:
@@ -156,7 +157,7 @@ class Clients:
         """Receive models for the last time, and fine-tune for ``extra_rounds`` rounds."""
         self._apply_verdicts(request)
         rows = self._rows(request.clients)
-        if self._algorithm.gathers and request.models is not None:
+        if self._algorithm.ensembles and request.models is not None:
             self._selection.kept.put(rows, request.models)  # the ensemble is what is handed over
         receipt = self._receive(request, guarded=True)
         trained = None

@@ -74,7 +74,7 @@ class RoundLoop:
         """Deliver to all clients for the last time, fine-tune, and end the federations."""
         extra = int(self.servers[0].configuration.fine_tune.partition(":")[2] or 0)
         asked: list[Asked] = [(server, *server.last_request()) for server in self.servers]
-        if self.servers[0].algorithm.gathers:
+        if self.servers[0].algorithm.ensembles:
             asked = [self._ensemble(*one) for one in asked]
         for together in _joinable(asked):
             update = self.engine.finish(_joined(together), extra)

@@ -112,7 +112,8 @@ class Server:
         It delivers no models where the last mixing was replaced by training.
         """
         number = self.configuration.rounds + 1
-        record = RoundRecord(number, self.clients, self.algorithm.clusters())
+        clusters = self.algorithm.diagnostics().get("clusters")
+        record = RoundRecord(number, self.clients, clusters)
         delivers = self.configuration.fine_tune != "replace-last" and self.algorithm.communicates
         models = self._deliver(self.clients, record) if delivers else None
         return self._request(number, self.clients, models, alone=True), record
@@ -235,11 +236,12 @@ class Server:
         )
         mixings = self.algorithm.mix(round)
         if self._wrapper is not None:
-            mixings, conflict = self._wrapper.guided(mixings, round, self.algorithm.guided)
-            record.conflict = asdict(conflict)
+            mixings, record.conflict = self._wrapper.adjust(
+                mixings, round, self.algorithm.shared_update
+            )
         self._store(sent, start, mixings)
-        record.clusters = self.algorithm.clusters()
         record.diagnostics = self.algorithm.diagnostics()
+        record.clusters = record.diagnostics.pop("clusters", None)
         sizes = {name: tensor[0].numel() for name, tensor in self._template.tensors.items()}
         record.mixing = who_from_whom(mixings, sizes, self.clients, senders)
         return failed
@@ -255,7 +257,7 @@ class Server:
             broken, Fleet({k: torch.zeros_like(t[broken]) for k, t in models.tensors.items()})
         )
         sizes = np.where(sound, update.statistics["size"], 0.0)
-        tensors = self.algorithm.gather(models, sizes)
+        tensors = self.algorithm.ensemble(models, sizes)
         count = len(self.clients)
         delivered = Fleet({k: t.expand(count, *t.shape) for k, t in tensors.items()})
         record.bytes_down += bytes_of(delivered, count)

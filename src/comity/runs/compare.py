@@ -18,6 +18,7 @@ import numpy as np
 import tomli_w
 
 from comity.algorithms import find
+from comity.algorithms.wrappers import find_wrapper, fits, wrappers
 from comity.configuration import (
     RUN_SETTINGS,
     Configuration,
@@ -28,7 +29,7 @@ from comity.configuration import (
 from comity.core.pareto import front, igd
 from comity.core.storage import write_whole
 from comity.core.typing import OnRound
-from comity.errors import UserError, unknown
+from comity.errors import UserError
 from comity.problems import Problem, register
 from comity.problems import find as find_problem
 from comity.problems.own_table import resolved
@@ -154,34 +155,34 @@ def split_entries(text: str) -> list[str]:
 
 
 def with_wrapper(entries: Sequence[str], wrapper: str | None) -> list[str]:
-    """Entries, with the same under ConFREE, if asked, beside each that shares an update."""
+    """Return entries and, beside each that a wrapper fits, the same under that wrapper."""
     if wrapper is None:
         return list(entries)
-    if wrapper != "confree":
-        raise unknown("wrapper", wrapper, ("confree",))
+    wrapper_class = find_wrapper(wrapper)
     found: list[str] = []
     for entry in entries:
         found.append(entry)
         values = entry_values(entry)
-        if find(values["algorithm"]).guided and "wrapper" not in values:
+        if "wrapper" not in values and fits(wrapper_class, find(values["algorithm"])):
             name = values["algorithm"]
-            found.append(f"{name}+confree{entry.removeprefix(name)}")
+            found.append(f"{name}+{wrapper}{entry.removeprefix(name)}")
     return found
 
 
 def entry_values(entry: str) -> dict[str, Any]:
     """The settings that an entry of a comparison stands for."""
-    match = re.fullmatch(r"([\w-]+)(\+confree)?(\+ft)?(?:\[(.*)\])?", entry)
+    names = "|".join(map(re.escape, wrappers()))
+    match = re.fullmatch(rf"([\w-]+)(?:\+({names}))?(\+ft)?(?:\[(.*)\])?", entry)
     if match is None:
         raise UserError(
-            f"algorithms: '{entry}' is not NAME, NAME+confree, NAME+ft or NAME[setting=value,…], "
-            "e.g. fedpref[clustering=false]."
+            f"algorithms: '{entry}' is not NAME, {''.join(f'NAME+{name}, ' for name in wrappers())}"
+            "NAME+ft or NAME[setting=value,…], e.g. fedpref[clustering=false]."
         )
     name, wrapped, fine_tuned, inside = match.groups()
     find(name)
     values: dict[str, Any] = {"algorithm": name}
     if wrapped:
-        values["wrapper"] = "confree"
+        values["wrapper"] = wrapped
     if fine_tuned:
         values["fine_tune"] = "replace-last"
     for part in (inside or "").split(","):
@@ -208,8 +209,9 @@ def _configurations(plan: Mapping[str, Any]) -> dict[tuple[str, str], list[Confi
     for entry, own in entries.items():
         # a table of another algorithm of this comparison is not for this one
         foreign = (tables & names) - {own["algorithm"]}
-        if "wrapper" not in {**plan["settings"], **own}:
-            foreign |= {"confree"}
+        wrapper = {**plan["settings"], **own}.get("wrapper")
+        if wrapper != "none":
+            foreign |= wrappers().keys() - {wrapper}
         common = {k: v for k, v in plan["settings"].items() if k not in foreign}
         if not find(own["algorithm"]).communicates:
             common = {k: v for k, v in common.items() if k not in ("guard", "fine_tune")}
@@ -287,7 +289,9 @@ def _paired(
 ) -> dict[str, str | dict[str, Any]]:
     """What an entry gains over its host, if it is wrapped, and over the baselines; seed by seed."""
     values = entry_values(entry)
-    bare = {key: value for key, value in values.items() if key not in ("wrapper", "confree")}
+    bare = {
+        key: value for key, value in values.items() if key not in ("wrapper", values.get("wrapper"))
+    }
     found: dict[str, str | dict[str, Any]] = {}
     over = {}
     for key, group in runs.items():

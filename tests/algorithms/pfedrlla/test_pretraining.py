@@ -62,14 +62,14 @@ def test_an_agent_that_has_learned_decides_from_the_first_round_on(agent):
 
 def test_a_run_names_its_file_with_a_fingerprint_and_repeats_with_no_other(agent):
     run = taken(agent, **SHORT)
-    add_prefix = run.configuration.algorithm_settings["agent"]
-    assert add_prefix.startswith(f"{agent}#")
-    assert taken(add_prefix, **SHORT).results == run.results
+    named = run.configuration.algorithm_settings["agent"]
+    assert named.startswith(f"{agent}#")
+    assert taken(named, **SHORT).results == run.results
     arrays, header = load_values(agent)
     arrays["encoder.now.decoder.bias"] = arrays["encoder.now.decoder.bias"] + 1
     agent_file.save(agent, arrays, header)
     with pytest.raises(UserError, match="not the file that it was"):
-        taken(add_prefix, **SHORT)
+        taken(named, **SHORT)
 
 
 def test_a_pairwise_agent_weighs_any_number_of_clients_a_flat_one_its_own(agent, tmp_path):
@@ -191,7 +191,7 @@ def test_resumed_in_the_middle_it_ends_with_the_same_agent(tmp_path):
     assert {n.split("/")[-1].partition(".")[0] for n in kept} == {
         "agent",
         "encoder",
-        "desk",
+        "allocator",
         "stored",
     }
     for name in kept:

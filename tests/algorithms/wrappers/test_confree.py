@@ -28,7 +28,7 @@ def stepped(updates, **values) -> np.ndarray:
     sent = fleet(np.asarray(updates) + 10.0)
     round = round_of(sent, start, sizes=range(1, len(updates) + 1))
     host = {"*": Mixing.shared(round.sizes, receivers=round.clients)}
-    mixings, _ = ConFREE(**values).guided(host, round, ["*"])
+    mixings, _ = ConFREE(**values).adjust(host, round, ["*"])
     return moved(mixings["0"], round)["0"]
 
 
@@ -208,10 +208,10 @@ def host(round: Round) -> dict[str, Mixing]:
     return {"head.*": own, "*": Mixing.shared(round.sizes, receivers=round.clients)}
 
 
-def test_only_guided_tensors_change_their_rule():
+def test_only_shared_tensors_change_their_rule():
     round = two_tensors()
     before = host(round)
-    mixings, _ = ConFREE().guided(before, round, ["body.*"])
+    mixings, _ = ConFREE().adjust(before, round, ["body.*"])
     assert mixings["head.*"] is before["head.*"]
     assert mixings["*"] is before["*"]
     assert list(mixings)[:2] == ["body.a", "body.b"], "before the patterns that they fit as well"
@@ -224,8 +224,8 @@ def test_only_guided_tensors_change_their_rule():
 
 def test_each_tensor_has_its_own_problem_or_all_have_one():
     round = two_tensors()
-    apart, _ = ConFREE(scope="tensor").guided(host(round), round, ["body.*"])
-    whole, _ = ConFREE(scope="model").guided(host(round), round, ["body.*"])
+    apart, _ = ConFREE(scope="tensor").adjust(host(round), round, ["body.*"])
+    whole, _ = ConFREE(scope="model").adjust(host(round), round, ["body.*"])
     assert not np.allclose(apart["body.a"].weights, apart["body.b"].weights)
     np.testing.assert_array_equal(whole["body.a"].weights, whole["body.b"].weights)
     for name, updates in (("body.a", DELTA), ("body.b", np.abs(DELTA))):
@@ -239,20 +239,20 @@ def test_conflict_is_counted_before_and_after():
     """Of three pairs one points apart; nobody is against the mean, nor against the step."""
     start = fleet([[0.0, 0.0]])
     round = round_of(fleet(DELTA), start)
-    _, conflict = ConFREE(c=0.5).guided({}, round, ["*"])
-    assert conflict.pairs == pytest.approx(1 / 3)
-    assert conflict.mean == 0.0
-    assert conflict.guided == 0.0
+    _, conflict = ConFREE(c=0.5).adjust({}, round, ["*"])
+    assert conflict["pairs"] == pytest.approx(1 / 3)
+    assert conflict["mean"] == 0.0
+    assert conflict["guided"] == 0.0
     # a long update drags the mean away from two short ones
     crossed = np.array([[-10.0, 0.0, 0.0], [1.0, 1.0, 0.0], [1.0, 0.0, 1.0]])
     round = round_of(fleet(crossed), fleet([[0.0] * 3]))
-    _, conflict = ConFREE(c=0.5).guided({}, round, ["*"])
-    assert conflict.pairs == pytest.approx(2 / 3)
-    assert conflict.mean == pytest.approx(2 / 3)
-    assert conflict.guided == 0.0
+    _, conflict = ConFREE(c=0.5).adjust({}, round, ["*"])
+    assert conflict["pairs"] == pytest.approx(2 / 3)
+    assert conflict["mean"] == pytest.approx(2 / 3)
+    assert conflict["guided"] == 0.0
 
 
 def test_a_single_client_has_no_conflict():
     round = round_of(fleet([[1.0, 2.0]]), fleet([[0.0, 0.0]]))
-    _, conflict = ConFREE().guided({}, round, ["*"])
-    assert (conflict.pairs, conflict.mean, conflict.guided) == (0.0, 0.0, 0.0)
+    _, conflict = ConFREE().adjust({}, round, ["*"])
+    assert (conflict["pairs"], conflict["mean"], conflict["guided"]) == (0.0, 0.0, 0.0)

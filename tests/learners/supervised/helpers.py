@@ -33,13 +33,11 @@ def learner_of(problem=PEOPLE, deal=DEAL, preferences=None, clients=None, **sett
     return learner, fleet, weights
 
 
-def trained(learner, fleet, steps=3, phase=None, broadcast=None, round=1, rows=None):
+def trained(learner, fleet, steps=3, phase=None, round=1, rows=None, **task):
     """Train clients in place for some steps of one phase, and return their fleet."""
     rows = np.arange(len(fleet)) if rows is None else rows
     goal = learner.steps[rows] + steps
-    learner.train(
-        fleet, rows, Task(round, [phase or Phase()], fleet.clone(), goal, broadcast or {})
-    )
+    learner.train(fleet, rows, Task(round, [phase or Phase()], fleet.clone(), goal, **task))
     return fleet
 
 

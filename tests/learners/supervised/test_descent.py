@@ -101,7 +101,7 @@ def test_gradients_of_a_survey_are_the_first_step():
     assert values["losses"].shape == (3, 2)
     broadcast = {"weights": np.array([[0.2, 0.8]] * 3)}
     phase = Phase(weights=lambda view: view.broadcast["weights"], surveyed=True)
-    trained(learner, fleet, steps=1, phase=phase, broadcast=broadcast)
+    trained(learner, fleet, steps=1, phase=phase, broadcast=broadcast, gradients=gradients)
     for client in range(3):
         for name in fleet:
             one, two = gradients[name][2 * client], gradients[name][2 * client + 1]

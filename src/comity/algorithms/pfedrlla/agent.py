@@ -1,7 +1,7 @@
-"""pFedRLLA's agent: from embeddings of clients to who learns how much from whom.
+"""pFedRLLA's agent: it maps embeddings of clients to weights over givers.
 
 It is DDPG on episodes of one step: a state (the embeddings of the givers, the receiver's last), an
-action (weights on the simplex) and a reward. Nothing follows the step, so the wanted value is the
+action (weights on the simplex) and a reward. Nothing follows the step, so the target value is the
 reward itself, and there is neither discount nor target network.
 """
 
@@ -27,7 +27,7 @@ _ONE = np.array([0])
 
 
 class Flat(nn.Module):
-    """The paper's actor: all embeddings in, one weight a slot out."""
+    """The paper's actor: all embeddings in, one weight per slot out."""
 
     def __init__(self, slots: int, width: int, squashed: bool) -> None:
         super().__init__()
@@ -39,9 +39,9 @@ class Flat(nn.Module):
 
 
 class Pairwise(nn.Module):
-    """Weighs every slot by what it holds and by what the receiver is, all slots alike.
+    """Actor that weighs each slot by its embedding and the receiver's, all slots alike.
 
-    So the order of the givers means nothing, nor does their number.
+    It takes any number of givers, in any order.
     """
 
     def __init__(self, width: int, squashed: bool) -> None:
@@ -55,7 +55,7 @@ class Pairwise(nn.Module):
 
 
 class PairwiseCritic(nn.Module):
-    """Values an action by the sum of what it does with every slot."""
+    """Critic that values an action by a weighted sum over slots."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -66,14 +66,14 @@ class PairwiseCritic(nn.Module):
     def forward(self, inputs: Tensor) -> Tensor:
         slots = inputs.shape[-1] // (self.width + 1)
         state, action = inputs[..., :-slots], inputs[..., -slots:]
-        # a slot counts as much as its weight; its square tells one large weight from many small
+        # weights enter twice, so that one large weight differs from many small ones
         each = torch.cat([pairs(state, self.width), action.unsqueeze(-1)], dim=-1)
-        said: Tensor = self.value((action.unsqueeze(-1) * self.read(each)).sum(dim=-2))
-        return said
+        value: Tensor = self.value((action.unsqueeze(-1) * self.read(each)).sum(dim=-2))
+        return value
 
 
 def pairs(state: Tensor, width: int) -> Tensor:
-    """What a slot holds, what the receiver (the last slot) is, their product, and who is who."""
+    """Return per slot its embedding, the receiver's (the last slot), their product and a mark."""
     each = state.reshape(*state.shape[:-1], -1, width)
     own = each[..., -1:, :].expand_as(each)
     itself = torch.zeros_like(each[..., :1])
@@ -96,7 +96,15 @@ class Networks(nn.Module):
 
 
 class Agent:
-    """One agent for all clients: it acts, remembers and learns."""
+    """One agent for all clients.
+
+    Args:
+        slots: the number of givers and the receiver itself.
+        width: of an embedding.
+        kind: ``pairwise``, for any number of slots, or ``flat``, as published.
+        squashed: tanh before the softmax, as in the public code.
+        memory: the number of episodes that it remembers.
+    """
 
     def __init__(
         self,
@@ -109,7 +117,7 @@ class Agent:
     ) -> None:
         networks = Networks(kind, slots, width, squashed)
         self._gradient = PolicyGradient(networks.actor, networks.critic)
-        self._pupil = AdamTrainer(networks, _RATE, parts=(ACTOR, CRITIC))
+        self._trainer = AdamTrainer(networks, _RATE, parts=(ACTOR, CRITIC))
         self._replay = Replay(
             1,
             memory,
@@ -120,44 +128,44 @@ class Agent:
 
     @torch.no_grad()
     def act(self, states: Float32Array) -> FloatArray:
-        """Weights (clients, slots) for states (clients, slots x width)."""
-        seen = torch.from_numpy(states)[None]
-        return np.asarray(self._gradient.act(self._pupil.tensors, seen)[0].double().numpy())
+        """Return weights (clients, slots) for states (clients, slots x width)."""
+        batch = torch.from_numpy(states)[None]
+        return np.asarray(self._gradient.act(self._trainer.tensors, batch)[0].double().numpy())
 
     def remember(self, state: Float32Array, action: FloatArray, reward: float) -> None:
+        """Add one episode: a state (slots x width), the weights taken (slots), its reward."""
         self._replay.add(
             _ONE, before=state[None], action=action[None], reward=np.array([reward], np.float32)
         )
 
     @property
     def episodes(self) -> int:
-        """How many it has seen in all."""
+        """Number of all episodes so far."""
         return self._replay.added
 
     def learn(self, generator: np.random.Generator, steps: int, batch_size: int) -> None:
-        """So many steps of critic and actor on what it remembers."""
+        """Take ``steps`` steps of critic and actor, each on ``batch_size`` remembered episodes."""
         for _ in range(steps):
             batch = self._replay.sample(_ONE, generator.random((1, batch_size)))
-            tracked = self._pupil.tracked(CRITIC)
+            tracked = self._trainer.tracked(CRITIC)
             loss = self._gradient.critic_loss(
                 tracked, batch["before"], batch["action"], batch["reward"]
             )
-            self._pupil.descend(loss, CRITIC)
-            tracked = self._pupil.tracked(ACTOR)
-            self._pupil.descend(self._gradient.actor_loss(tracked, batch["before"]), ACTOR)
+            self._trainer.descend(loss, CRITIC)
+            tracked = self._trainer.tracked(ACTOR)
+            self._trainer.descend(self._gradient.actor_loss(tracked, batch["before"]), ACTOR)
 
     def state(self) -> NamedArrays:
-        """Its networks, and all that it remembers."""
-        own = {f"networks.{name}": value for name, value in self._pupil.state().items()}
-        seen = self._replay.state()
-        return {**own, **{f"memory.{name}": value for name, value in seen.items()}}
+        """Return its networks and all episodes that it remembers, as arrays by name."""
+        parts = {"networks": self._trainer.state(), "memory": self._replay.state()}
+        return {f"{part}.{name}": a for part, arrays in parts.items() for name, a in arrays.items()}
 
     def load(self, state: NamedArrays) -> None:
-        """Take back what `state` gave."""
+        """Take back what `state` returned; a file of networks has no episodes."""
         parts: dict[str, NamedArrays] = {"networks": {}, "memory": {}}
         for name, value in state.items():
             kind, _, rest = name.partition(".")
             parts[kind][rest] = value
-        self._pupil.load(parts["networks"])
+        self._trainer.load(parts["networks"])
         if parts["memory"]:
             self._replay.load(parts["memory"])

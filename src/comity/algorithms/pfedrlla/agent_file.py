@@ -1,7 +1,7 @@
-"""Trained agents as files, which other runs take.
+"""Files of trained agents, for use in other runs.
 
-A setting names such a file with its fingerprint behind a ``#``, once it has been looked at: a run
-that is repeated with another file under the same name is refused.
+A setting names such a file with its fingerprint behind a ``#``, once it has been read: repeating a
+run with another file under the same name is refused.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ KIND = "pfedrlla agent"
 _MAKE = "Make one with: comity pretrain pfedrlla PROBLEM --out agent.safetensors"
 
 
-def add_prefix(text: str) -> str:
-    """The setting with the file's whole path and fingerprint; nothing stays nothing."""
+def with_fingerprint(text: str) -> str:
+    """Return the setting with the file's whole path and fingerprint; empty stays empty."""
     if not text:
         return text
-    name, _, wanted = text.partition("#")
+    name, _, expected = text.partition("#")
     path = Path(name).absolute()
     if not path.is_file():
         raise UserError(f"pfedrlla.agent = {name!r}: there is no such file. {_MAKE}")
-    found = _fingerprint(path, path.stat().st_mtime_ns)
-    if wanted and wanted != found:
+    fingerprint = _fingerprint(path, path.stat().st_mtime_ns)
+    if expected and expected != fingerprint:
         raise UserError(
-            f"pfedrlla.agent: {path} is not the file that it was ({found} instead of {wanted}). "
-            f"Put the old one back, or name it without '#…'."
+            f"pfedrlla.agent: {path} is not the file that it was ({fingerprint} instead of "
+            f"{expected}). Put the old one back, or name it without '#…'."
         )
     load(text)
-    return f"{path}#{found}"
+    return f"{path}#{fingerprint}"
 
 
 @lru_cache(maxsize=8)
@@ -47,7 +47,7 @@ def _fingerprint(path: Path, changed: int) -> str:
 
 
 def load(text: str) -> tuple[NamedArrays, dict[str, Any]]:
-    """The arrays of a named file, and what it says of itself."""
+    """Return the arrays and the header of the file that a setting names."""
     path = Path(text.partition("#")[0])
     arrays, header = load_values(path)
     if header.get("kind") != KIND:
@@ -56,12 +56,12 @@ def load(text: str) -> tuple[NamedArrays, dict[str, Any]]:
 
 
 def save(path: Path, arrays: NamedArrays, header: Mapping[str, Any]) -> None:
-    """Write an agent for other runs."""
+    """Write the arrays and the header of an agent for other runs."""
     save_values(path, arrays, {**header, "kind": KIND})
 
 
 class AgentSpec(NamedTuple):
-    """What agent and encoder are like."""
+    """Kind of agent and encoder."""
 
     network: Kind
     reference: bool
@@ -69,35 +69,46 @@ class AgentSpec(NamedTuple):
 
 
 class AgentBundle(NamedTuple):
-    """An agent, its encoder, and whether this wants tokens with their singular values."""
+    """An agent, its encoder, and whether tokens are scaled by their singular values."""
 
     agent: Agent
     encoder: Encoder
     scaled: bool
 
 
-def kinds(text: str, new: AgentSpec) -> AgentSpec:
-    """Those of a named file; if none is named, what new ones are to be like."""
+def spec_of(text: str, new: AgentSpec) -> AgentSpec:
+    """Return the kind of the agent in a named file; without a file, that of a new one."""
     header = load(text)[1] if text else new._asdict()
     return AgentSpec(header["network"], header["reference"])
 
 
-def staff(text: str, new: AgentSpec, participants: int, memory: int, seed: int) -> AgentBundle:
-    """Agent and encoder of a named file, or new ones; `KeyError`, `ValueError`: they do not fit."""
-    found = kinds(text, new)
+def bundle(text: str, new: AgentSpec, participants: int, memory: int, seed: int) -> AgentBundle:
+    """Return agent and encoder of a named file, or new ones.
+
+    Args:
+        text: the setting that names the file; empty for new ones.
+        new: the kind of new ones.
+        participants: the number of clients that are asked in a round.
+        memory: the number of episodes that the agent remembers.
+        seed: the run's, for new ones.
+
+    Raises:
+        KeyError, ValueError: the networks in the file are not those of this version.
+    """
+    spec = spec_of(text, new)
     with torch_seeded(seed, "agent"):
         encoder = Encoder()
         agent = Agent(
-            participants + 1, WIDTH, kind=found.network, squashed=found.reference, memory=memory
+            participants + 1, WIDTH, kind=spec.network, squashed=spec.reference, memory=memory
         )
     if text:
         arrays, _ = load(text)
         agent.load(strip_prefix(arrays, "agent."))
         encoder.load(strip_prefix(arrays, "encoder."))
-    return AgentBundle(agent, encoder, scaled=not found.reference)
+    return AgentBundle(agent, encoder, scaled=not spec.reference)
 
 
 def networks(state: NamedArrays) -> NamedArrays:
-    """Of a server's state what a file holds: networks, but nothing that the agent remembers."""
+    """Return the arrays of a server's state that a file holds: networks, but no episodes."""
     names = ("agent.networks.", "encoder.")
     return {name: array for name, array in state.items() if name.startswith(names)}

@@ -1,6 +1,6 @@
 """pFedRLLA (Huang and Freris, 2024): an agent on the server decides who learns from whom.
 
-Bodies are averaged by data size; heads by weights that a reinforcement-learning agent draws from
+Bodies are averaged by data size, heads by weights that a reinforcement-learning agent computes from
 embeddings of the clients' heads.
 """
 
@@ -13,17 +13,17 @@ import numpy as np
 from pydantic import AfterValidator, PrivateAttr
 from torch import Tensor, nn
 
-from comity.algorithms.base import Algorithm, Round, Survey, algorithm
+from comity.algorithms.base import Algorithm, Need, Round, Survey, algorithm
 from comity.algorithms.pfedrlla import agent_file
 from comity.algorithms.pfedrlla.agent import Kind
-from comity.algorithms.pfedrlla.allocation import Allocation
+from comity.algorithms.pfedrlla.allocation import Allocator, clients_of, participants_of
 from comity.algorithms.pfedrlla.model import (
     MODEL,
     UNKNOWN,
     ScoredModel,
+    evaluated,
     followed,
     head_of,
-    seen,
     shapes_of,
 )
 from comity.core.fleet import Fleet
@@ -50,19 +50,19 @@ _MOST = 100  # clients of whom a history keeps who took how much of whom
 class PFedRLLA(Algorithm):
     """Ψ_k ← Σ_j ρ_j Ψ_j, ρ by data size; Φ_k ← Σ_j A_j Φ_j, A = actor(embeddings).
 
-    Givers are those who took part last, in the order of their ids, and the client itself. A is
-    rewarded with β₁ r₁ + β₂ r₂ + β₃ r₃ (`reward`) by what the client's validation samples say
+    Givers are the participants of the last round, in the order of their ids, and the client itself.
+    A is rewarded with β₁ r₁ + β₂ r₂ + β₃ r₃ (`reward`) by the client's score on validation samples
     before it trains; with several objectives, by the mean of its scores.
     """
 
-    ordered: ClassVar[bool] = True
+    needs: ClassVar[frozenset[Need]] = frozenset({"losses"})
     sends: ClassVar[tuple[str, ...]] = (f"{MODEL}*",)
     surveys: ClassVar[tuple[str, ...]] = ("before", "after")
 
     body: Rule = setting("weighted", "bodies by data size, by the agent, or not at all (local)")
     head: Rule = setting("agent", "heads by the agent, by data size, or not at all (local)")
     cut: str = setting("auto", "the head: auto, or patterns of its tensors, e.g. body.8.*,head.*")
-    agent: Annotated[str, AfterValidator(agent_file.add_prefix)] = setting(
+    agent: Annotated[str, AfterValidator(agent_file.with_fingerprint)] = setting(
         "", "file of an agent that pretrain made; without one, it learns from nothing"
     )
     network: Kind = setting(
@@ -83,11 +83,9 @@ class PFedRLLA(Algorithm):
     memory: int = setting(100_000, "episodes that the agent remembers", at_least=1)
     noise: float = setting(0.03, "spread of the noise on the agent's weights", at_least=0)
 
-    _desk: Allocation | None = PrivateAttr(None)
+    _allocator: Allocator | None = PrivateAttr(None)
     _updated: bool = PrivateAttr(False)
     _rewards: list[tuple[float, float, float]] = PrivateAttr(default_factory=list)
-
-    # -- clients ---------------------------------------------------------------------------
 
     def check(self, problem: Problem, participants: int) -> None:
         shapes = shapes_of(problem.model().state_dict())
@@ -107,16 +105,18 @@ class PFedRLLA(Algorithm):
                 "one with --set pfedrlla.network=pairwise, which weighs any number."
             )
         try:
-            self._staff(participants)
+            self._bundle(participants)
         except (KeyError, ValueError) as error:
             raise UserError(
                 f"pfedrlla.agent: the networks in {self.agent} are not those of this version "
                 f"({error}). Pretrain the agent again."
             ) from None
 
+    # -- on a client -----------------------------------------------------------------------
+
     def build(self, model: nn.Module, problem: Problem) -> nn.Module:
         shapes = shapes_of(model.state_dict())
-        apart = self._asks and not self.agent and self.body != "local"
+        apart = self._has_agent and not self.agent and self.body != "local"
         body = set(shapes) - set(head_of(shapes, self.cut)) if apart else ()
         return ScoredModel(model, [name for name in shapes if name in body])
 
@@ -126,7 +126,6 @@ class PFedRLLA(Algorithm):
 
     def phases(self, problem: Problem) -> list[Phase]:
         def follow(parameters: Tree, everything: Batch, view: View) -> Tree:
-            """Bodies that stand still follow when the agent has learned."""
             return followed(parameters, view.broadcast["updated"])
 
         def judge(parameters: Tree, everything: Batch, view: View) -> Tree:
@@ -138,119 +137,127 @@ class PFedRLLA(Algorithm):
         return [Phase(train=(f"{MODEL}*",))]
 
     def survey_client(self, problem: Problem) -> Update:
-        def said(parameters: Tree, everything: Batch, view: View) -> Tree:
+        def scores(parameters: Tree, everything: Batch, view: View) -> Tree:
             after = self._score(parameters, view, problem)
             return {"before": parameters["score"].clone(), "after": after}
 
-        return said
+        return scores
 
     def _score(self, parameters: Tree, view: View, problem: Problem) -> Tensor:
-        """On validation samples; with the body that stands still, if there is one."""
+        """Return the score on validation samples; with the still body, if there is one."""
         assert isinstance(problem, DataProblem)
-        outputs = view.forward(seen(parameters), view.validation["inputs"])
+        outputs = view.forward(evaluated(parameters), view.validation["inputs"])
         return problem.scores(outputs, view.validation).mean()
 
-    # -- the server ------------------------------------------------------------------------
+    # -- on the server ---------------------------------------------------------------------
 
     @property
-    def _asks(self) -> bool:
+    def _has_agent(self) -> bool:
         """Whether there is anything for the agent to decide."""
         return "agent" in (self.body, self.head)
 
     def broadcast(self, survey: Survey) -> dict[str, FloatArray]:
-        """Reward what clients were offered; tell them whether the agent has learned since."""
+        """Reward what clients were offered; broadcast whether the agent has learned since."""
         self._rewards = []
         betas = (self.score_reward, self.gain_reward, self.likeness_reward)
-        told = zip(
+        scores = zip(
             survey.participants, survey.values["before"], survey.values["after"], strict=True
         )
-        for client, before, after in told:
-            # nothing was offered yet, or to a client that has not trained
-            if self._desk is not None and self._asks and before != UNKNOWN:
-                terms = self._desk.rewarded(client, float(after), float(before), self.target, betas)
+        for client, before, after in scores:
+            # no reward before the first offer, nor for a client that has not trained
+            if self._allocator is not None and self._has_agent and before != UNKNOWN:
+                terms = self._allocator.rewarded(
+                    client, float(after), float(before), self.target, betas
+                )
                 self._rewards.append(terms)
         return {"updated": np.array(float(self._updated))}
 
     def mix(self, round: Round) -> Mapping[str, Mixing]:
         heads = head_of(shapes_of(round.sent.tensors, stacked=True), self.cut)
-        if self._desk is None:
+        if self._allocator is None:
             initial = round.start.select([0])
-            self._desk = self._desk_of(round.clients, round.asked, initial, round.seed)
-        desk = self._desk
-        desk.take(round.participants, round.sent, round.sizes)
+            self._allocator = self._new_allocator(round.clients, round.asked, initial, round.seed)
+        allocator = self._allocator
+        allocator.take(round.participants, round.sent, round.sizes)
         rules: dict[Rule, FloatArray] = {"local": np.eye(len(round.clients))}
-        rules["weighted"] = desk.by_size()
-        if self._asks:
-            self._learn(desk, round)
-            rules["agent"] = desk.offer(self._weights(desk, round))
+        rules["weighted"] = allocator.by_size()
+        if self._has_agent:
+            self._learn(allocator, round)
+            rules["agent"] = allocator.offer(self._weights(allocator, round))
         route = {client: place for place, client in enumerate(round.clients)}
-        own = {rule: Mixing(weights, route, stored=desk.stored) for rule, weights in rules.items()}
-        return {**dict.fromkeys(heads, own[self.head]), "*": own[self.body]}
+        mixings = {
+            rule: Mixing(weights, route, stored=allocator.stored) for rule, weights in rules.items()
+        }
+        return {**dict.fromkeys(heads, mixings[self.head]), "*": mixings[self.body]}
 
-    def _desk_of(
-        self, everyone: Sequence[int], participants: int, initial: Fleet, seed: int
-    ) -> Allocation:
-        """An empty desk; its agent is that of the file, or knows nothing."""
+    def _new_allocator(
+        self, clients: Sequence[int], participants: int, initial: Fleet, seed: int
+    ) -> Allocator:
+        """Return an allocator before its first round; its agent is the file's, or a new one."""
         heads = head_of(shapes_of(initial.tensors, stacked=True), self.cut)
-        return Allocation(everyone, participants, initial, heads, *self._staff(participants, seed))
+        return Allocator(clients, participants, initial, heads, self._bundle(participants, seed))
 
-    def _staff(self, participants: int, seed: int = 0) -> agent_file.AgentBundle:
+    def _bundle(self, participants: int, seed: int = 0) -> agent_file.AgentBundle:
         new = agent_file.AgentSpec(self.network, self.reference)
-        return agent_file.staff(self.agent, new, participants, self.memory, seed)
+        return agent_file.bundle(self.agent, new, participants, self.memory, seed)
 
-    def _learn(self, desk: Allocation, round: Round) -> None:
-        """Agent and encoder are trained now and then; the encoder always while nothing is known."""
-        unknown, due = self._unknown(round), round.number % self.every == 0
-        if unknown or due:
-            desk.encoder.learn(desk.tokens, self.encoder_steps)
-        self._updated = due and not unknown and desk.agent.episodes >= self.batch_size
+    def _learn(self, allocator: Allocator, round: Round) -> None:
+        """Train agent and encoder every few rounds; during the warm-up only the encoder, always."""
+        warming, due = self._warming(round), round.number % self.every == 0
+        if warming or due:
+            allocator.encoder.learn(allocator.tokens, self.encoder_steps)
+        self._updated = due and not warming and allocator.agent.episodes >= self.batch_size
         if self._updated:
             draws = stream(round.seed, "agent learns", round.number)
-            desk.agent.learn(draws, self.agent_steps, self.batch_size)
+            allocator.agent.learn(draws, self.agent_steps, self.batch_size)
 
-    def _weights(self, desk: Allocation, round: Round) -> FloatArray:
-        """Everybody's weights over the givers: random at first, then the agent's, with noise."""
-        states, slots = desk.observe(), desk.participants + 1
+    def _weights(self, allocator: Allocator, round: Round) -> FloatArray:
+        """Return weights over slots, one row per client: random, later the agent's with noise."""
+        states, slots = allocator.observe(), allocator.participants + 1
         draws = [stream(round.seed, "agent acts", round.number, c) for c in round.clients]
-        if self._unknown(round):
+        if self._warming(round):
             return np.stack([generator.random(slots) for generator in draws])
         noise = np.stack([generator.normal(0.0, self.noise, slots) for generator in draws])
-        return desk.agent.act(states) + noise
+        return allocator.agent.act(states) + noise
 
-    def _unknown(self, round: Round) -> bool:
+    def _warming(self, round: Round) -> bool:
+        """Whether a new agent does not decide yet."""
         return not self.agent and round.number <= self.warmup
 
-    def trained(self, state: NamedArrays) -> tuple[NamedArrays, dict[str, Any]]:
-        """What other runs may take of a server's `state`, and what it fits."""
-        kinds = agent_file.kinds(self.agent, agent_file.AgentSpec(self.network, self.reference))
-        return agent_file.networks(state), {
-            "participants": state["desk.participants"].item(),
-            **kinds._asdict(),
-        }
+    def agent_of(self, arrays: NamedArrays) -> tuple[NamedArrays, dict[str, Any]]:
+        """Return the arrays and the header of an agent file, from the arrays of a saved `state`."""
+        new = agent_file.AgentSpec(self.network, self.reference)
+        spec = agent_file.spec_of(self.agent, new)
+        header = {"participants": participants_of(arrays), **spec._asdict()}
+        return agent_file.networks(arrays), header
 
     def diagnostics(self) -> dict[str, Any]:
-        """Rewards, how much the agent has seen, and who takes how much of whose head."""
-        if self._desk is None or not self._asks:
+        """Return mean rewards, the number of episodes, and who takes how much of whose head."""
+        if self._allocator is None or not self._has_agent:
             return {}
         names = ("score", "gain", "likeness")
         means = np.mean(self._rewards, axis=0).tolist() if self._rewards else [None] * len(names)
-        weights = self._desk.spread().round(5)
+        weights = self._allocator.spread().round(5)
         return {
             "rewards": dict(zip(names, means, strict=True)),
-            "episodes": self._desk.agent.episodes,
+            "episodes": self._allocator.agent.episodes,
             "self_weight": float(weights.diagonal().mean()),
             "weights": weights.tolist() if len(weights) <= _MOST else None,
         }
 
     def state(self) -> dict[str, Any]:
-        return {} if self._desk is None else {"updated": self._updated, **self._desk.state()}
+        if self._allocator is None:
+            return {}
+        return {"updated": self._updated, **self._allocator.state()}
 
     def load(self, state: dict[str, Any]) -> None:
         if not state:
             return
-        self._updated = state.pop("updated")
-        everyone, participants = state["desk.everyone"].tolist(), state["desk.participants"].item()
-        stored = Fleet.from_arrays(strip_prefix(state, "stored."))
+        arrays = dict(state)
+        self._updated = arrays.pop("updated")
+        stored = Fleet.from_arrays(strip_prefix(arrays, "stored."))
         assert stored is not None
-        self._desk = self._desk_of(everyone, participants, stored.select([0]), seed=0)
-        self._desk.load(state)
+        self._allocator = self._new_allocator(
+            clients_of(arrays), participants_of(arrays), stored.select([0]), seed=0
+        )
+        self._allocator.load(arrays)

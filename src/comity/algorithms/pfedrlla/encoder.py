@@ -1,8 +1,8 @@
 """Embeddings of clients' heads: pFedRLLA's multi-head auto-encoder.
 
 Every weight matrix of a head becomes a token of the same width, whatever its size; an LSTM reads a
-client's tokens, and the sum of what it says is the client's embedding. It learns by telling the
-tokens back.
+client's tokens, and the sum of its outputs is the client's embedding. It learns to reconstruct the
+tokens.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ _TINY = 1e-6  # singular values below this share of the first are rounding error
 
 
 def token(matrix: Tensor, scaled: bool = True) -> FloatArray:
-    """The left singular vectors of a matrix, cut into `ROWS` rows and centred, as one vector.
+    """Return the left singular vectors of a matrix, cut into `ROWS` rows and centred, flattened.
 
     They are exact (the eigenvectors of the rows' inner products) and of one sign: the entry of
-    largest magnitude is positive. Each is multiplied by σ_j / σ_1, so that those of no meaning are
+    largest magnitude is positive. Each is multiplied by σ_j / σ_1, so that arbitrary ones are
     zero; ``scaled=False`` leaves that out, as the public code does.
     """
     flat = matrix.flatten().double()
@@ -45,14 +45,14 @@ def token(matrix: Tensor, scaled: bool = True) -> FloatArray:
 
 
 def tokens(heads: Fleet, scaled: bool = True) -> Float32Array:
-    """One token for each weight matrix of each client's head."""
+    """Return tokens (clients, matrices, ROWS²): one per weight matrix of each client's head."""
     matrices = [tensor for tensor in heads.tensors.values() if tensor.dim() > 2]
     each = [[token(matrix[row], scaled) for matrix in matrices] for row in range(len(heads))]
     return np.array(each, dtype=np.float32)
 
 
 class AutoEncoder(nn.Module):
-    """Reads tokens with an LSTM; a linear decoder tells each of them back.
+    """LSTM that reads tokens, and a linear decoder that reconstructs each of them.
 
     The public decoder, a second LSTM, has eighteen times the encoder's parameters.
     """
@@ -63,42 +63,44 @@ class AutoEncoder(nn.Module):
         self.decoder = nn.Linear(WIDTH, ROWS**2)
 
     def forward(self, tokens: Tensor) -> tuple[Tensor, Tensor]:
-        """Embeddings (clients, WIDTH), and the tokens as they are told back."""
-        said: Tensor = self.encoder(tokens)[0]
-        return said.sum(dim=1), self.decoder(said)
+        """Return embeddings (clients, WIDTH) and reconstructed tokens."""
+        hidden: Tensor = self.encoder(tokens)[0]
+        return hidden.sum(dim=1), self.decoder(hidden)
 
 
 class Encoder:
-    """The auto-encoder at work on the server."""
+    """The auto-encoder with its optimiser, on the server."""
 
     def __init__(self) -> None:
         self._module = AutoEncoder()
-        self._pupil = AdamTrainer(self._module, _RATE, _WEIGHT_DECAY, parts=("",))
+        self._trainer = AdamTrainer(self._module, _RATE, _WEIGHT_DECAY, parts=("",))
 
     @torch.no_grad()
     def embed(self, tokens: Float32Array) -> Float32Array:
-        """One embedding a client."""
+        """Return embeddings (clients, WIDTH) of tokens (clients, matrices, ROWS²)."""
         return np.asarray(self._run(tokens)[0].numpy())
 
     def learn(self, tokens: Float32Array, steps: int) -> float:
-        """So many steps on Σ_tokens MSE, mean over clients; the last loss."""
+        """Take ``steps`` steps on Σ_tokens MSE, mean over clients; return the last loss."""
         loss = torch.zeros(())
         for _ in range(steps):
-            self._pupil.tracked("")
-            told = self._run(tokens)[1]
-            loss = (told - torch.from_numpy(tokens)).square().mean(dim=(0, 2)).sum()
-            self._pupil.descend(loss, "")
+            self._trainer.tracked("")
+            rebuilt = self._run(tokens)[1]
+            loss = (rebuilt - torch.from_numpy(tokens)).square().mean(dim=(0, 2)).sum()
+            self._trainer.descend(loss, "")
         return float(loss.detach())
 
     def _run(self, tokens: Float32Array) -> tuple[Tensor, Tensor]:
-        own = {name: tensor[0] for name, tensor in self._pupil.tensors.items()}
-        said: tuple[Tensor, Tensor] = functional_call(
-            self._module, own, (torch.from_numpy(tokens),)
+        parameters = {name: tensor[0] for name, tensor in self._trainer.tensors.items()}
+        outputs: tuple[Tensor, Tensor] = functional_call(
+            self._module, parameters, (torch.from_numpy(tokens),)
         )
-        return said
+        return outputs
 
     def state(self) -> NamedArrays:
-        return self._pupil.state()
+        """Return the network and its moments, as arrays by name."""
+        return self._trainer.state()
 
     def load(self, state: NamedArrays) -> None:
-        self._pupil.load(state)
+        """Take back what `state` returned."""
+        self._trainer.load(state)

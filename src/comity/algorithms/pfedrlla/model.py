@@ -1,4 +1,4 @@
-"""What a client of pFedRLLA keeps: its model in two parts, a score, a body that stands still."""
+"""The module of a client of pFedRLLA: its model, a score, and a body that stands still."""
 
 from __future__ import annotations
 
@@ -18,8 +18,12 @@ UNKNOWN = -1.0
 class ScoredModel(nn.Module):
     """A client's model, its score when it was last trained, and a body that stands still.
 
-    The still body is there while an agent learns from nothing (with the model's head it is the
-    paper's w_DRL): what a head is worth is then seen apart from what happens to bodies.
+    The still body exists while a new agent learns (with the model's head it is the paper's
+    w_DRL), so that the value of a head is measured apart from changes of bodies.
+
+    Args:
+        model: the problem's network.
+        still: names of its tensors that also stand still.
     """
 
     def __init__(self, model: nn.Module, still: Iterable[str]) -> None:
@@ -38,15 +42,17 @@ class ScoredModel(nn.Module):
 
 
 def still(name: str) -> str:
-    """Where a tensor of the model stands still, if it does."""
+    """Return the name of the still copy of a tensor of the model."""
     return f"still.{name.removeprefix(MODEL).replace('.', '/')}"
 
 
 def head_of(shapes: Mapping[str, tuple[int, ...]], cut: str) -> list[str]:
-    """The tensors of a network's head: its linear layers after the last convolution.
+    """Return the names of the tensors of a network's head.
 
-    Of a network without convolutions, its last linear layer. ``cut`` may name them instead, as
-    patterns separated by commas.
+    Args:
+        shapes: of all tensors by name, in the order of the layers.
+        cut: ``auto``, which is all linear layers after the last convolution or, without any
+            convolution, the last linear layer; or patterns of names, separated by commas.
     """
     names = list(shapes)
     if cut != "auto":
@@ -59,17 +65,17 @@ def head_of(shapes: Mapping[str, tuple[int, ...]], cut: str) -> list[str]:
     return names[top[0] :] if top else []
 
 
-def followed(parameters: Tree, told: Tensor) -> Tree:
-    """Bodies that stand still, moved to where the model's is if the server has told so."""
+def followed(parameters: Tree, updated: Tensor) -> Tree:
+    """Return still bodies, moved to the model's body where ``updated`` is 1 instead of 0."""
     bodies = {k: t for k, t in parameters.items() if still(k) in parameters}
-    return {still(k): torch.where(told > 0, t, parameters[still(k)]) for k, t in bodies.items()}
+    return {still(k): torch.where(updated > 0, t, parameters[still(k)]) for k, t in bodies.items()}
 
 
-def seen(parameters: Tree) -> Tree:
-    """The parameters by which a client is judged: with the body that stands still, if any."""
+def evaluated(parameters: Tree) -> Tree:
+    """Return the parameters by which a client is scored: with the still body, if there is one."""
     return {name: parameters.get(still(name), tensor) for name, tensor in parameters.items()}
 
 
 def shapes_of(tensors: Mapping[str, Tensor], stacked: bool = False) -> dict[str, tuple[int, ...]]:
-    """By name; of a stack, without its first axis."""
+    """Return shapes by name; ``stacked`` leaves out the first axis."""
     return {name: tuple(tensor.shape)[stacked:] for name, tensor in tensors.items()}

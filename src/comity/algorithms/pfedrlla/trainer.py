@@ -11,7 +11,14 @@ from comity.learners.adam import Adam
 
 
 class AdamTrainer:
-    """Parameters, Adam's moments and how often each part was stepped."""
+    """Parameters, Adam's moments and the number of steps of each part.
+
+    Args:
+        module: the network.
+        rate: step size.
+        weight_decay: Adam's.
+        parts: prefixes of names; each part is stepped by itself.
+    """
 
     def __init__(
         self, module: nn.Module, rate: float, weight_decay: float = 0.0, *, parts: tuple[str, ...]
@@ -36,11 +43,11 @@ class AdamTrainer:
         return self._fleet.tensors
 
     def tracked(self, part: str) -> Tree:
-        """All tensors; gradients flow to those whose names begin with ``part``."""
+        """Return all tensors; gradients flow to those whose names begin with ``part``."""
         return {k: t.requires_grad_(k.startswith(part)) for k, t in self._fleet.tensors.items()}
 
     def descend(self, loss: Tensor, part: str) -> None:
-        """One step of a part against its gradient of a loss of what `tracked` gave."""
+        """Step a part against the gradient of a loss, computed from what `tracked` returned."""
         leaves = [t for k, t in self._fleet.tensors.items() if k.startswith(part)]
         grads = torch.autograd.grad(loss, leaves)
         for tensor in self._fleet.tensors.values():
@@ -49,7 +56,7 @@ class AdamTrainer:
         self._steps[part] += 1
 
     def state(self) -> NamedArrays:
-        """Everything needed to go on."""
+        """Return parameters, moments and counts, as arrays by name."""
         fleets = zip(("now", "first", "second"), (self._fleet, *self._moments), strict=True)
         state: NamedArrays = {
             f"{kind}.{name}": tensor.numpy()
@@ -59,7 +66,7 @@ class AdamTrainer:
         return {**state, **{f"steps.{part}": count.numpy() for part, count in self._steps.items()}}
 
     def load(self, state: NamedArrays) -> None:
-        """Take back what `state` gave; `KeyError` or `ValueError` where it does not fit."""
+        """Take back what `state` returned; `KeyError` or `ValueError` where it does not fit."""
         for name, own in self.state().items():
             if own.shape != state[name].shape:
                 raise ValueError(f"{name} has shape {state[name].shape} instead of {own.shape}")

@@ -1,25 +1,25 @@
-"""ConFREE (Zheng et al., 2025): the server's step without what clients' updates do to each other.
+"""ConFREE (Zheng et al., 2025): a conflict-free server step instead of the mean update.
 
-It is no algorithm of its own: on the server it takes the place of the mean in any host that shares
-an update. Everything comes from the Gram matrix of the clients' updates.
+It wraps any host whose clients share an update. Everything is computed from the Gram matrix of the
+clients' updates.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from fnmatch import fnmatchcase
 from typing import Any, Literal
 
 import numpy as np
-from pydantic import PrivateAttr
 from scipy.optimize import minimize
 
-from comity.algorithms.base import Round
-from comity.core.mixing import Mixing, Pick
+from comity.algorithms.base import Algorithm, Round, algorithms
+from comity.algorithms.wrappers.base import Mixings, Wrapper, wrapper
+from comity.core.mixing import Mixing
 from comity.core.typing import FloatArray
 from comity.errors import UserError
-from comity.settings import Settings, build, setting
+from comity.settings import setting
 
 _TINY = 1e-12
 _NOTHING = 1e-6  # of the clients' root mean square update
@@ -27,22 +27,22 @@ _NOTHING = 1e-6  # of the clients' root mean square update
 
 @dataclass(frozen=True)
 class Direction:
-    """d* = Σ_i weights_i Δ_i, and what it is made of."""
+    """d* = Σ_i weights_i Δ_i, with its parts."""
 
     weights: FloatArray
     guidance: FloatArray
     """ḡ = Σ_i a_i Δ_i."""
     worst: float
-    """min_j ⟨d*, Δ_j⟩ before it was rescaled: what the client that gains least gains."""
+    """min_j ⟨d*, Δ_j⟩ before rescaling: the gain of the client that gains least."""
     dual: float
-    """F(w*), which is the same number."""
+    """F(w*), equal to ``worst`` if the solver has converged."""
     solved: bool = True
-    """They are the same; else the guidance vector alone is the direction."""
+    """Whether both are equal; if not, the guidance vector alone is the direction."""
 
 
 @dataclass(frozen=True)
 class Conflict:
-    """How much the updates of a round were against each other, and against the server's step."""
+    """Conflict among the updates of a round, and with the server's step."""
 
     pairs: float
     """Share of pairs of clients whose updates point apart."""
@@ -51,14 +51,16 @@ class Conflict:
     guided: float
     """Share of clients whose update points against the step that was taken."""
     unsolved: int
-    """In how many problems the guidance vector alone had to do."""
+    """Number of problems in which the guidance vector alone is the direction."""
 
 
 def guidance(gram: FloatArray, sequential: bool = False) -> FloatArray:
-    """a, with ḡ = Σ_i a_i Δ_i the mean of updates, each less what opposes another.
+    """Return a, with ḡ = Σ_i a_i Δ_i the mean of updates without the parts that oppose others.
 
-    Simultaneously (the poster): all projections are of the original updates. Sequentially: one
-    after the other, in the order of the clients.
+    Args:
+        gram: ⟨Δ_i, Δ_j⟩ of the clients' updates.
+        sequential: project one update after the other, in the order of the clients; otherwise (the
+            poster) all projections are of the original updates.
     """
     n = len(gram)
     if not sequential:
@@ -76,7 +78,7 @@ def guidance(gram: FloatArray, sequential: bool = False) -> FloatArray:
 
 
 def direction(gram: FloatArray, c: float, sequential: bool = False) -> Direction:
-    """max_d min_j ⟨d, Δ_j⟩ with ‖d − ḡ‖ ≤ c ‖ḡ‖, by its dual on the simplex.
+    """Return argmax_d min_j ⟨d, Δ_j⟩ with ‖d − ḡ‖ ≤ c ‖ḡ‖, by its dual on the simplex.
 
     w* = argmin ⟨ḡ, g_w⟩ + c ‖ḡ‖ ‖g_w‖, g_w = Σ_i w_i Δ_i; d* = ḡ + c ‖ḡ‖ g_w / ‖g_w‖.
     """
@@ -99,7 +101,7 @@ def direction(gram: FloatArray, c: float, sequential: bool = False) -> Direction
     size = int(live.sum())
     corner = int(np.argmin([value(vertex)[0] for vertex in np.eye(size)]))
     simplex: Any = {"type": "eq", "fun": lambda w: w.sum() - 1, "jac": np.ones_like}
-    found = [
+    solutions = [
         minimize(
             value,
             start,
@@ -111,23 +113,21 @@ def direction(gram: FloatArray, c: float, sequential: bool = False) -> Direction
         )
         for start in (np.full(size, 1.0 / size), np.eye(size)[corner])
     ]
-    best = min(found, key=lambda one: float(one.fun))
+    best = min(solutions, key=lambda solution: float(solution.fun))
     w = np.zeros(n)
     w[live] = np.clip(best.x, 0.0, None)
     w /= w.sum()
     norm = np.sqrt(max(float(w @ gram @ w), 0.0) + _TINY)
     weights = a + c * length / norm * w
     worst, dual = float((gram[live] @ weights).min()), value(w[live])[0]
-    # what the weakest gains is the value of the dual, or the solver has not converged
+    # the least gain is the value of the dual, or the solver has not converged
     solved = abs(worst - dual) <= 1e-3 * max(abs(dual), length) + _NOTHING
     return Direction(weights if solved else a, a, worst * scale, dual * scale, solved)
 
 
-class ConFREE(Settings):
-    """Puts a conflict-free step in the place of a host's mean.
-
-    ``ConFREE("fedrep", c=0.3)`` names its host and so stands for an algorithm in `comity.run`.
-    """
+@wrapper("confree", title="ConFREE: a conflict-free server step", paper="Zheng et al., 2025")
+class ConFREE(Wrapper):
+    """Put a conflict-free step in the place of a host's mean: `direction`, over 1 + c²."""
 
     c: float = setting(0.4, "how far the step may leave the guidance vector", above=0, below=1)
     scope: Literal["tensor", "model"] = setting("tensor", "one problem a tensor, or one in all")
@@ -136,25 +136,21 @@ class ConFREE(Settings):
     )
     rescale: bool = setting(True, "divide the step by 1 + c², as the public code does")
 
-    _host: str | None = PrivateAttr(None)
+    @classmethod
+    def check(cls, algorithm: type[Algorithm]) -> None:
+        """Refuse a host without `Algorithm.shared_update`."""
+        if not algorithm.shared_update:
+            hosts = [name for name, host in algorithms().items() if host.shared_update]
+            raise UserError(
+                "confree takes the place of a mean of updates that clients share; "
+                f"{algorithm.declaration.name} has none. It works with {', '.join(sorted(hosts))}."
+            )
 
-    def __init__(self, host: str | None = None, /, **values: Any) -> None:
-        if host is not None:
-            build(ConFREE, values, where="confree")  # a wrong value is named as everywhere
-        super().__init__(**values)
-        self._host = host
-
-    def unwrapped(self) -> dict[str, Any]:
-        """The settings of a run that this stands for."""
-        if self._host is None:
-            raise UserError("ConFREE needs an algorithm to go on top of: ConFREE('fedrep').")
-        return {"algorithm": self._host, "wrapper": "confree", "confree": self.model_dump()}
-
-    def guided(
-        self, mixings: Mapping[str, Mixing | Pick], round: Round, patterns: Sequence[str]
-    ) -> tuple[dict[str, Mixing | Pick], Conflict]:
-        """A host's mixings with a step in place of each mean of the tensors named by patterns."""
-        names = [n for n in round.sent if any(fnmatchcase(n, pattern) for pattern in patterns)]
+    def adjust(
+        self, mixings: Mixings, round: Round, shared_update: Sequence[str]
+    ) -> tuple[Mixings, dict[str, float]]:
+        """Put a step in place of the mean of each shared tensor; the figures are a `Conflict`."""
+        names = [n for n in round.sent if any(fnmatchcase(n, pattern) for pattern in shared_update)]
         grams = round.sent.group(*names).gram(round.start)
         total: FloatArray = sum(grams.values(), np.zeros(()))
         if self.scope == "model":
@@ -166,12 +162,13 @@ class ConFREE(Settings):
         base = round.start.select([0])
         steps = {n: Mixing.step(w, receivers=round.clients, base=base) for n, w in weights.items()}
         gains = np.stack([grams[name] @ weights[name] for name in names]).sum(axis=0)
-        return {**steps, **mixings}, Conflict(
+        conflict = Conflict(
             pairs=_negative(total[~np.eye(len(total), dtype=bool)]),
             mean=_negative(total.sum(axis=1)),
             guided=_negative(gains),
             unsolved=sum(not found.solved for found in directions.values()),
         )
+        return {**steps, **mixings}, asdict(conflict)
 
     def _direction(self, gram: FloatArray) -> Direction:
         return direction(gram, self.c, self.guidance == "sequential")

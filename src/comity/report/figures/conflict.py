@@ -62,7 +62,7 @@ def _panels(named: Mapping[str, Sequence[Run]]) -> Figure | None:
 
 def _told(run: Run) -> FloatArray:
     """Rounds in which conflicts were measured, and what was found: a column each."""
-    entries = [entry for entry in run.history if entry.get("conflict")]
+    entries = [e for e in run.history if _SHARES.keys() <= (e.get("conflict") or {}).keys()]
     return np.array([[e["round"], *(e["conflict"][name] for name in _SHARES)] for e in entries])
 
 

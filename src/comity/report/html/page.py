@@ -71,7 +71,7 @@ _BYTES = ("bytes", "kB", "MB", "GB", "TB")
 
 _APART = (
     "Updates point apart where what one client learned would undo what the other did (their inner "
-    "product is negative). The step taken is ConFREE's; the plain mean is what it replaces."
+    "product is negative). The step taken is the wrapper's; the plain mean is what it replaces."
 )
 _UP = "Objectives are maximised: up and to the right is better."
 _CAPTIONS = {

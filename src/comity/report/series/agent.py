@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from comity.algorithms.pfedrlla.encoder import WIDTH
+from comity.algorithms.pfedrlla.allocation import embedded
 from comity.core.storage import strip_prefix
 from comity.core.typing import FloatArray
 from comity.report.series.partition import class_counts
@@ -66,8 +66,5 @@ def _kind(shares: FloatArray) -> str:
 
 def _embedded(run: Run) -> tuple[FloatArray | None, FloatArray | None]:
     found = run.load_checkpoint()
-    desk = {} if found is None else strip_prefix(found[0], "0/algorithm/desk.")
-    if "states" not in desk:
-        return None, None
-    tokens = desk["tokens"].reshape(len(desk["tokens"]), -1)
-    return desk["states"][:, -WIDTH:].astype(float), tokens.astype(float)
+    rows = None if found is None else embedded(strip_prefix(found[0], "0/algorithm/"))
+    return (None, None) if rows is None else (rows.embeddings, rows.tokens)

@@ -76,5 +76,5 @@ def comparison_caption(comparison: Mapping[str, Any], runs: Runs) -> str:
         what = f"mean ± standard deviation of what {of} gains, seed by seed"
         parts.append(f"Over …: {what}")
         if OVER_HOST in differences:
-            parts.append("The host: the same algorithm without ConFREE")
+            parts.append("The host: the same algorithm without the wrapper")
     return ". ".join(part.removesuffix(".") for part in parts if part) + "."

@@ -1,0 +1,113 @@
+"""The interface of a wrapper, which changes the server's step of an algorithm, and the registry."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, TypeVar
+
+from pydantic import PrivateAttr
+
+from comity.algorithms.base import Algorithm, Round
+from comity.core.mixing import Mixing, Pick
+from comity.errors import UserError, unknown
+from comity.settings import Settings, build
+
+Mixings = Mapping[str, Mixing | Pick]
+"""What `Algorithm.mix` returns."""
+
+
+@dataclass(frozen=True)
+class WrapperDeclaration:
+    """Name, title and paper of a wrapper."""
+
+    name: str
+    """As users write it: ``--with confree``, ``fedavg+confree``."""
+    title: str
+    paper: str
+
+
+class Wrapper(Settings):
+    """Base class: a server rule on top of an algorithm, its host; settings are fields.
+
+    With the name of a host, ``ConFREE("fedrep", c=0.3)``, it may be passed as ``algorithm`` of
+    `comity.run`.
+    """
+
+    declaration: ClassVar[WrapperDeclaration]
+    """Set by the decorator `wrapper`."""
+
+    _host: str | None = PrivateAttr(None)
+
+    def __init__(self, host: str | None = None, /, **values: Any) -> None:
+        if host is not None:
+            build(type(self), values, where=self.declaration.name)  # faults become a `UserError`
+        super().__init__(**values)
+        self._host = host
+
+    @property
+    def host(self) -> str | None:
+        """Name of the algorithm that is wrapped, if the user gave it here."""
+        return self._host
+
+    def run_settings(self) -> dict[str, Any]:
+        """Return the settings of a run of the host under this wrapper."""
+        name = type(self).__name__
+        if self._host is None:
+            raise UserError(f"{name} needs an algorithm to go on top of: {name}('fedrep').")
+        wrapper = self.declaration.name
+        return {"algorithm": self._host, "wrapper": wrapper, wrapper: self.model_dump()}
+
+    @classmethod
+    def check(cls, algorithm: type[Algorithm]) -> None:
+        """Refuse (`UserError`) an algorithm that this wrapper does not fit."""
+
+    def adjust(
+        self, mixings: Mixings, round: Round, shared_update: Sequence[str]
+    ) -> tuple[Mixings, dict[str, float]]:
+        """Return the mixings that take the place of a host's, and figures for the history.
+
+        The figures are the history's ``conflict``; reports draw ``pairs``, ``mean`` and ``guided``.
+
+        Args:
+            mixings: what the host's `mix` returned.
+            round: what the server received.
+            shared_update: patterns of the tensors of which clients share one update.
+        """
+        raise NotImplementedError
+
+
+W = TypeVar("W", bound=type[Wrapper])
+_REGISTRY: dict[str, type[Wrapper]] = {}
+
+
+def wrapper(name: str, *, title: str, paper: str) -> Callable[[W], W]:
+    """Register a wrapper under a name; the arguments are the fields of its declaration."""
+
+    def declare(cls: W) -> W:
+        cls.declaration = WrapperDeclaration(name, title, paper)
+        _REGISTRY[name] = cls
+        return cls
+
+    return declare
+
+
+def wrappers() -> dict[str, type[Wrapper]]:
+    """Return all registered wrappers by name."""
+    return dict(_REGISTRY)
+
+
+def find_wrapper(name: str) -> type[Wrapper]:
+    """Return a registered wrapper by its name; an unknown one is a `UserError`."""
+    if name not in _REGISTRY:
+        raise unknown("wrapper", name, _REGISTRY)
+    return _REGISTRY[name]
+
+
+def fits(wrapper: type[Wrapper], algorithm: type[Algorithm]) -> bool:
+    """Return whether an algorithm may be the host of a wrapper."""
+    try:
+        wrapper.check(algorithm)
+    except UserError:
+        return False
+    return True
