@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from printing import printed, rows_of
 
-from comity.report.measures import number, spread
+from comity.report.measures import mean_and_std, number
 from comity.report.tables import (
     clients_table,
     comparison_tables,
@@ -220,5 +220,5 @@ def test_numbers_are_readable(value: float | None, text: str) -> None:
 
 
 def test_large_spreads_need_no_exponent() -> None:
-    assert spread({"mean": 1224.0, "std": 319.4}) == "1,224 ± 319"
-    assert spread({"mean": 1.5, "std": None}) == "1.5"
+    assert mean_and_std({"mean": 1224.0, "std": 319.4}) == "1,224 ± 319"
+    assert mean_and_std({"mean": 1.5, "std": None}) == "1.5"

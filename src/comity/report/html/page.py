@@ -1,12 +1,10 @@
-"""The page of a run or a comparison."""
+"""Pages of a run and of a comparison."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
-from comity.report.figures.learning import Runs
-from comity.report.figures.partition import MOST
+from comity.report.captions import comparison_caption, reference_text, run_remarks
 from comity.report.html.charts import Chart, front_chart, learning_chart, rewards_chart
 from comity.report.html.markup import (
     Pictures,
@@ -21,166 +19,182 @@ from comity.report.html.markup import (
     tiles,
 )
 from comity.report.measures import (
-    arranged,
-    compared,
-    extent,
-    main,
+    available_measures,
+    baselines,
+    by_preferences,
+    compared_measures,
+    display_names,
+    gain_headings,
+    gain_text,
+    has_single_objective,
+    kept_and_last,
+    main_measures,
     number,
-    paired,
-    pairings,
-    present,
-    scaled,
-    shown_names,
-    single,
-    starred,
+    preference_text,
+    range_text,
+    regret_of,
+    starred_cells,
     vector,
     with_pooled,
+    with_unit,
 )
 from comity.report.series.curves import kept_round
-from comity.report.tables import (
-    baselines,
-    comparison_caption,
-    judged,
-    preference_text,
-    reference_text,
-    regret_of,
-    remarks,
-)
-from comity.report.terms import Terms, words_of
+from comity.report.series.learning import Runs, first_run
+from comity.report.series.partition import MOST_CLIENTS
+from comity.report.terms import Terms, comparison_terms, terms_of
 from comity.runs.directory import Run
+from comity.runs.schema import ComparisonResults, ComparisonRow, HistoryEntry, Results
 
-_EVENTS = 50
-_PICTURES = {
+_MOST_EVENTS = 50
+_COMPARISON_PICTURES = {
     "bars": "Side by side",
-    "reaches": "What a client can reach",
+    "reaches": "Reach of the clients' models",
     "fronts": "Fronts",
     "learning": "Learning curves",
     "conflicts": "Conflicts between clients",
 }
-"""Of a comparison, with their headings."""
-_MORE = {
+"""Pictures of a comparison, with their headings."""
+_RUN_PICTURES = {
     "conflict": "Conflicts between clients",
     "mixing": "Who learned from whom",
-    "allotted": "What the agent decided",
-    "agent_rewards": "What it was rewarded for",
-    "embeddings": "What it saw",
+    "allotted": "Decisions of the agent",
+    "agent_rewards": "Rewards of the agent",
+    "embeddings": "Embeddings of the clients",
     "clusters": "Clusters",
 }
-"""Of a run, where there is something to show."""
+"""Pictures that only some runs have, with their headings."""
 _BYTES = ("bytes", "kB", "MB", "GB", "TB")
 
-_APART = (
-    "Updates point apart where what one client learned would undo what the other did (their inner "
-    "product is negative). The step taken is ConFREE's; the plain mean is what it replaces."
+_CONFLICT = (
+    "Updates point apart where one client's update would undo the other's (their inner product is "
+    "negative). The step taken is ConFREE's; the plain mean is what it replaces."
 )
-_UP = "Objectives are maximised: up and to the right is better."
+_MAXIMISED = "Objectives are maximised: up and to the right is better."
 _CAPTIONS = {
     "front": "Each client's model among the objectives, coloured by the client's preference. "
-    + _UP,
+    + _MAXIMISED,
     "scores": "Each client's kept model on the client's own test samples. Black: the constant "
     "classifier, which gives the client's commonest answer to everything.",
-    "rounds": "What clients received from the server, and what they made of it by training on "
-    "their own samples; both on validation samples. Lines: mean over clients; bands: the middle "
-    "half of them.",
-    "partition": "Who has what: the area of a bubble is the number of training samples of a class "
-    "that a client has.",
-    "conflict": _APART,
-    "conflicts": _APART + " Mean over seeds, with its standard deviation as a band.",
-    "spans": "All that each client's model reaches, asked for one preference after another; the "
-    "hypervolume per client is the mean over these sets. " + _UP,
-    "response": "From preference to outcome: what a client gets, by how much it cares for the "
-    "first objective.",
+    "rounds": "Models as received from the server, and after training on the clients' own samples; "
+    "both on validation samples. Lines: mean over clients; bands: the middle half of them.",
+    "partition": "The area of a bubble is the number of training samples that a client has of a "
+    "class.",
+    "conflict": _CONFLICT,
+    "conflicts": _CONFLICT + " Mean over seeds, with its standard deviation as a band.",
+    "spans": "All that each client's model reaches at one preference after another; the "
+    "hypervolume per client is the mean over these sets. " + _MAXIMISED,
+    "response": "From preference to outcome: a client's scores by its weight on the first "
+    "objective.",
     "reaches": "An algorithm whose models take any preference has a mean over clients at one after "
     "another: a line, or a cloud with more than two objectives. One with a single model for a "
-    "client has a single mean. " + _UP,
+    "client has a single mean. " + _MAXIMISED,
     "fronts": "The models of all seeds' clients as one set, apart from those that count for no "
     "front; large points are its front. Where the clients of each run share their weights, a point "
-    "is the mean over the clients of one run. " + _UP,
-    "rewards": "Mean scalarised validation {words.value} over the rounds: of the models that "
+    "is the mean over the clients of one run. " + _MAXIMISED,
+    "rewards": "Mean scalarised validation {terms.value} over the rounds: of the models that "
     "clients keep, that they have just trained, and that they received.",
-    "mixing": "Who learns from whom: each row is a receiver, each column a giver.",
-    "allotted": "Mean over the last quarter of the rounds: how much of whose head a client takes, "
-    "how much of their classes two clients have in common, and the one against the other.",
+    "mixing": "Who learns from whom: one row per receiver, one column per giver.",
+    "allotted": "Mean over the last quarter of the rounds: the weight of each giver's head, the "
+    "share of classes that two clients have in common, and the one against the other.",
     "agent_rewards": "The terms of the agent's reward before they are weighed: how good models are "
     "that were just delivered, how much better than before, and how far weights are from those "
     "that follow the likeness of embeddings.",
     "embeddings": "Each client's head after the last round, along the two directions in which "
     "clients differ most.",
-    "clusters": "One line a client: together while in one cluster, apart after a split.",
+    "clusters": "One line per client: together while in one cluster, apart after a split.",
     "bars": "Mean over seeds with its standard deviation. Dots stand where bars from zero would "
     "hide the differences.",
-    "learning": "How good kept models are against the {words.unit} that a client has spent; "
+    "learning": "How good kept models are against the {terms.unit} that a client has spent; "
     "mean over seeds, with its standard error as a band.",
 }
 
 
-def run_page(run: Run, pictures: Pictures) -> str:
-    """The page of a finished run."""
+def run_page(run: Run, pictures: Pictures, script: str | None) -> str:
+    """Return the page of a finished run.
+
+    Args:
+        run: The run.
+        pictures: The files of its pictures.
+        script: The path of plotly's script relative to the page; a single objective needs none.
+    """
     results = run.results
     problem = run.configuration.get_problem()
-    words, alone = words_of(results), single(results)
-    charts = {} if alone else {"front": front_chart(run), "rewards": rewards_chart(run)}
+    terms, single_objective = terms_of(results), has_single_objective(results)
+    charts = {} if single_objective else {"front": front_chart(run), "rewards": rewards_chart(run)}
     hollow = " Hollow: dropped, see below." if results["metrics"].get("dropped") else ""
-    where = (
-        _figure("scores", pictures, charts, words)
-        if alone
-        else _figure("front", pictures, charts, words, _marks(results) + hollow)
+    front = (
+        _figure("scores", pictures, charts, terms)
+        if single_objective
+        else _figure("front", pictures, charts, terms, _baselines_note(results) + hollow)
     )
-    rounds = _figure("rounds" if alone else "rewards", pictures, charts, words)
+    rounds = _figure("rounds" if single_objective else "rewards", pictures, charts, terms)
     body = [
         f"<h1>{text(problem.title)}: {text(run.configuration.label)}</h1>",
         f'<p class="lead">{_sentence(run)}</p>',
         _tiles(results),
         _facts(run),
-        section("Where the clients ended", where),
-        *_spanned(run, pictures, words),
+        section("Models of the clients", front),
+        *_spanned(run, pictures, terms),
         section("Measures", _measures(results)),
         section("Over the rounds", rounds),
         *(
-            section(title, _figure(name, pictures, charts, words))
-            for name, title in _MORE.items()
+            section(title, _figure(name, pictures, charts, terms))
+            for name, title in _RUN_PICTURES.items()
             if name in pictures
         ),
         section("Clients", _clients(results)),
-        *([section("Data", _data(results, pictures, words))] if "samples" in results else []),
+        *([section("Data", _data(results, pictures, terms))] if "samples" in results else []),
         section("Communication and effort", _effort(run)),
         section("Events", _events(run.history)),
         _settings(run),
     ]
-    return page(f"{run.configuration.label} on {run.configuration.problem_name}", body)
+    title = f"{run.configuration.label} on {run.configuration.problem_name}"
+    return page(title, body, script)
 
 
-def comparison_page(comparison: Mapping[str, Any], runs: Runs, pictures: Pictures) -> str:
-    """The page of a finished comparison."""
+def comparison_page(
+    comparison: ComparisonResults, runs: Runs, pictures: Pictures, script: str
+) -> str:
+    """Return the page of a finished comparison.
+
+    Args:
+        comparison: The content of ``comparison.json``.
+        runs: The runs behind it.
+        pictures: The files of its pictures.
+        script: The path of plotly's script relative to the page.
+    """
     title = f"Algorithms on {comparison['problem']}"
     chart = learning_chart(comparison, runs)
     charts = {} if chart is None else {"learning": chart}
-    words = words_of(comparison)
+    terms = comparison_terms(comparison)
     kept = _comparison({**comparison, "rows": with_pooled(comparison)}, runs)
     body = [f"<h1>{text(title)}</h1>", section("Measures", kept)]
     if all("metrics_last" in row for row in comparison["rows"]):
-        rows = [{**row, "metrics": row["metrics_last"]} for row in comparison["rows"]]
-        for row in rows:  # what is paired are the kept ones
+        rows: list[ComparisonRow] = [
+            {**row, "metrics": row["metrics_last"]} for row in comparison["rows"]
+        ]
+        for row in rows:  # gains are those of the kept models
             row.pop("paired", None)
             row.pop("host", None)
         last = _comparison({**comparison, "rows": rows}, runs)
         body.append(f"<details><summary>The same of the last models</summary>{last}</details>")
-    first = next((run.results for seeds in runs.values() for run in seeds), {})
-    for name, heading in _PICTURES.items():
+    first = first_run(runs)
+    for name, heading in _COMPARISON_PICTURES.items():
         if name in pictures:
-            more = _marks(first) if name in ("fronts", "reaches") else ""
-            body.append(section(heading, _figure(name, pictures, charts, words, more)))
-    return page(title, body)
+            vectors = first is not None and name in ("fronts", "reaches")
+            more = _baselines_note(first.results) if first is not None and vectors else ""
+            body.append(section(heading, _figure(name, pictures, charts, terms, more)))
+    return page(title, body, script if charts else None)
 
 
 def _figure(
-    name: str, pictures: Pictures, charts: Mapping[str, Chart], words: Terms, more: str = ""
+    name: str, pictures: Pictures, charts: Mapping[str, Chart], terms: Terms, more: str = ""
 ) -> str:
-    return figure(name, _CAPTIONS[name].format(words=words) + more, pictures, charts)
+    return figure(name, _CAPTIONS[name].format(terms=terms) + more, pictures, charts)
 
 
-def _marks(results: Mapping[str, Any]) -> str:
-    """What a picture of models of clients with data shows beside them."""
+def _baselines_note(results: Results) -> str:
+    """Return the note on the baselines in a picture of objective vectors of clients with data."""
     if "samples" not in results:
         return ""
     parts = ["", "Cross: the constant classifier, mean over clients."]
@@ -199,64 +213,75 @@ def _sentence(run: Run) -> str:
         if kept is not None
         else ""
     )
-    preferences = "" if single(results) else f"{text(results['preferences'])} preferences, "
+    preferences = (
+        "" if has_single_objective(results) else f"{text(results['preferences'])} preferences, "
+    )
     return (
         f"{results['clients']} clients, {results['rounds']} rounds, {preferences}"
         f"seed {results['seed']}.{chosen}"
     )
 
 
-def _spanned(run: Run, pictures: Pictures, words: Terms) -> list[str]:
-    """What clients reach whose models take any preference."""
+def _spanned(run: Run, pictures: Pictures, terms: Terms) -> list[str]:
+    """Return the section on models that take any preference, if the run has such."""
     if "spans" not in pictures:
         return []
-    parts = [_figure("spans", pictures, {}, words, _marks(run.results))]
+    parts = [_figure("spans", pictures, {}, terms, _baselines_note(run.results))]
     if "response" in pictures:
-        parts.append(_figure("response", pictures, {}, words))
+        parts.append(_figure("response", pictures, {}, terms))
     else:
         parts.append(
             "<p>A picture from preference to outcome is left out: with more than two objectives a "
             "preference is more than one number.</p>"
         )
-    return [section("What each client can reach", "".join(parts))]
+    return [section("Reach of each client", "".join(parts))]
 
 
-def _tiles(results: Mapping[str, Any]) -> str:
-    """The few numbers that a reader looks for first."""
-    metrics, alone = results["metrics"], single(results)
-    first = main(metrics, alone) if "samples" in results else present(metrics, alone)[:4]
+def _tiles(results: Results) -> str:
+    """Return the most important numbers."""
+    metrics, single_objective = results["metrics"], has_single_objective(results)
+    first = (
+        main_measures(metrics, single_objective)
+        if "samples" in results
+        else available_measures(metrics, single_objective)[:4]
+    )
     numbers = [(measure.label, number(metrics[measure.name])) for measure in first]
-    sent = sum(results["communication"].values())
-    numbers.append(("sent in all", scaled(sent, _BYTES)))
+    communication = results["communication"]
+    sent = communication["bytes_up"] + communication["bytes_down"]
+    numbers.append(("sent in all", with_unit(sent, _BYTES)))
     return tiles(numbers)
 
 
 def _facts(run: Run) -> str:
-    """What was run, in short."""
+    """Return the main settings."""
     results = run.results
     strict, wrapper = results.get("strict_reference_point"), run.configuration.wrapper
-    told = {
+    values = {
         "problem": results["problem"],
         "algorithm": results["algorithm"],
         **({} if wrapper == "none" else {"with": wrapper}),
-        "participation": f"{run.configuration.participation:.0%} a round",
+        "participation": f"{run.configuration.participation:.0%} per round",
         "keep": results["keep"],
         "guard": "on" if results["guard"] else "off",
         "fine-tuning": results["fine_tune"],
         **_protocol(results),
-        **({} if single(results) else {"reference point": vector(results["reference_point"])}),
+        **(
+            {}
+            if has_single_objective(results)
+            else {"reference point": vector(results["reference_point"])}
+        ),
         **({"strict reference point": vector(strict)} if strict else {}),
         "seed": results["seed"],
     }
-    return facts(told)
+    return facts(values)
 
 
-def _protocol(results: Mapping[str, Any]) -> dict[str, str]:
-    """What models are judged on."""
+def _protocol(results: Results) -> dict[str, str]:
+    """Return the settings of the data or the episodes that models are judged on."""
     if "samples" not in results:
         episodes = results["episodes"]
         return {"episodes": f"{episodes['validation']} validation, {episodes['test']} test"}
-    parts = (f"{extent(counts)} {part}" for part, counts in results["samples"].items())
+    parts = (f"{range_text(counts)} {part}" for part, counts in results["samples"].items())
     return {
         "partition": results["partition"],
         "sizes": results["sizes"],
@@ -264,47 +289,51 @@ def _protocol(results: Mapping[str, Any]) -> dict[str, str]:
     }
 
 
-def _measures(results: Mapping[str, Any]) -> str:
-    words = words_of(results)
+def _measures(results: Results) -> str:
+    terms, single_objective = terms_of(results), has_single_objective(results)
     note = (
-        f"On {words.tests}. Kept: the models that clients end with (keep = {results['keep']}); "
-        f"last: those of the last round; trivial: {words.trivial}."
+        f"On {terms.tests}. Kept: the models that clients end with (keep = {results['keep']}); "
+        f"last: those of the last round; trivial: {terms.trivial}."
     )
-    reference = [] if single(results) else [f"{reference_text(results)}."]
-    note = " ".join([note, *reference, *remarks(results)])
-    return measures_table({**judged(results), **baselines(results)}, note, single(results))
+    strict = results.get("strict_reference_point")
+    reference = reference_text(results["reference_point"], strict)
+    note = " ".join([note, *([f"{reference}."] if reference else []), *run_remarks(results)])
+    columns = {**kept_and_last(results), **baselines(results)}
+    return measures_table(columns, note, single_objective)
 
 
-def _clients(results: Mapping[str, Any]) -> str:
-    clients, alone = results["per_client"], single(results)
+def _clients(results: Results) -> str:
+    clients, single_objective = results["per_client"], has_single_objective(results)
     names = list(clients[0]["objectives"])
-    reached = results.get("spanned", {}).get("per_client")
+    reached = results["spanned"]["per_client"] if "spanned" in results else None
     regret = "optimum" in clients[0]
     rows = [
         [
             str(client["client"]),
-            *([] if alone else [preference_text(client["preference"])]),
+            *([] if single_objective else [preference_text(client["preference"])]),
             *(number(client["objectives"][name]) for name in names),
-            *([] if alone else [number(client["scalarised"])]),
+            *([] if single_objective else [number(client["scalarised"])]),
             *([number(regret_of(client))] if regret else []),
             *([number(reached[client["client"]])] if reached else []),
         ]
         for client in clients
     ]
-    header = ["client", *names] if alone else ["client", "preference", *names, "scalarised"]
+    header = ["client", *names]
+    if not single_objective:
+        header = ["client", "preference", *names, "scalarised"]
     header += [*(["regret"] if regret else []), *(["hypervolume"] if reached else [])]
-    note = "" if alone else f"Preferences are weights on {', '.join(names)}."
+    note = "" if single_objective else f"Preferences are weights on {', '.join(names)}."
     return table(header, rows, note)
 
 
-def _data(results: Mapping[str, Any], pictures: Pictures, words: Terms) -> str:
-    """Who has which samples, and what was done to them before they were dealt out."""
+def _data(results: Results, pictures: Pictures, terms: Terms) -> str:
+    """Return the picture of the partition, and notes on the preparation of the samples."""
     items = "".join(f"<li>{text(note)}</li>" for note in results["notes"])
     notes = f"<ul>{items}</ul>" if items else "<p>The samples are as they came.</p>"
     if "partition" in pictures:
-        return _figure("partition", pictures, {}, words) + notes
-    if results["clients"] > MOST:
-        notes += f"<p>More than {MOST} clients have no room in a picture of who has what.</p>"
+        return _figure("partition", pictures, {}, terms) + notes
+    if results["clients"] > MOST_CLIENTS:
+        notes += f"<p>More than {MOST_CLIENTS} clients have no room in a picture.</p>"
     return notes
 
 
@@ -312,12 +341,15 @@ def _effort(run: Run) -> str:
     results = run.results
     sent, steps = results["communication"], results.get("environment_steps", {})
     data = "samples" in results
-    trained = {"training steps": "training_steps", "loss terms skipped": "skipped_terms"}
+    trained = {}
+    if data:
+        trained["training steps"] = results["training_steps"]
+        trained["loss terms skipped"] = results["skipped_terms"]
     rows = [
-        ["from clients to the server", scaled(sent["bytes_up"], _BYTES)],
-        ["from the server to clients", scaled(sent["bytes_down"], _BYTES)],
+        ["from clients to the server", with_unit(sent["bytes_up"], _BYTES)],
+        ["from the server to clients", with_unit(sent["bytes_down"], _BYTES)],
         *([f"environment steps, {kind}", f"{count:,}"] for kind, count in steps.items()),
-        *([label, f"{results[name]:,}"] for label, name in trained.items() if data),
+        *([label, f"{count:,}"] for label, count in trained.items()),
         ["mixed models declined by clients", str(sum(sum(e["declined"]) for e in run.history))],
         *_server_time(run),
     ]
@@ -335,12 +367,12 @@ def _server_time(run: Run) -> list[list[str]]:
     return [["the server's time, of the clients'", f"{spent['server'] / spent['clients']:.1%}"]]
 
 
-def _events(history: Iterable[Mapping[str, Any]]) -> str:
+def _events(history: Iterable[HistoryEntry]) -> str:
     events = [event for entry in history for event in entry["events"]]
     if not events:
         return "<p>Nothing went wrong.</p>"
-    items = "".join(f"<li>{text(event)}</li>" for event in events[:_EVENTS])
-    rest = len(events) - _EVENTS
+    items = "".join(f"<li>{text(event)}</li>" for event in events[:_MOST_EVENTS])
+    rest = len(events) - _MOST_EVENTS
     return f"<ul>{items}</ul>" + (f"<p>And {rest} more.</p>" if rest > 0 else "")
 
 
@@ -356,23 +388,24 @@ def _settings(run: Run) -> str:
 # -- parts of a comparison's page ----------------------------------------------------------
 
 
-def _comparison(comparison: Mapping[str, Any], runs: Runs) -> str:
-    """The table of a comparison, of kept or of last models."""
-    rows, alone = arranged(comparison["rows"]), single(comparison)
-    measures, names = compared(rows, alone), shown_names(rows)
-    differences = pairings(rows, alone)
+def _comparison(comparison: ComparisonResults, runs: Runs) -> str:
+    """Return the table of a comparison, of kept or of last models."""
+    rows, single_objective = by_preferences(comparison["rows"]), has_single_objective(comparison)
+    measures, names = compared_measures(rows, single_objective), display_names(rows)
+    gains = gain_headings(rows, single_objective)
     cells = [
         [
             names[row["algorithm"]],
-            *([] if alone else [row["preferences"]]),
-            *own,
-            *(paired(row, heading) for heading in differences),
+            *([] if single_objective else [row["preferences"]]),
+            *values,
+            *(gain_text(row, heading) for heading in gains),
         ]
-        for row, own in zip(rows, starred(rows, measures), strict=True)
+        for row, values in zip(rows, starred_cells(rows, measures), strict=True)
     ]
-    for name, values in baselines(comparison).items():
-        numbers = [number(values.get(m.name)) for m in measures]
-        cells.append([name, *([] if alone else ["all"]), *numbers, *["–"] * len(differences)])
-    header = ["algorithm", *([] if alone else ["preferences"])]
-    header += [*(m.label + m.arrow for m in measures), *differences]
+    kind = [] if single_objective else ["all"]
+    for name, metrics in baselines(comparison).items():
+        numbers = [number(metrics.get(m.name)) for m in measures]
+        cells.append([name, *kind, *numbers, *["–"] * len(gains)])
+    header = ["algorithm", *([] if single_objective else ["preferences"])]
+    header += [*(m.label + m.arrow for m in measures), *gains]
     return table(header, cells, comparison_caption(comparison, runs))
