@@ -13,7 +13,7 @@ class Terms:
     """Terms that reports use for one kind of problem."""
 
     tests: str
-    """What the final models are judged on."""
+    """The data or episodes that final models are judged on."""
     value: str
     """The value of a model for a client."""
     unit: str

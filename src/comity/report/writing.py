@@ -7,8 +7,9 @@ from pathlib import Path
 from comity.core.storage import write_whole
 from comity.report import PAGE
 from comity.report.figures import draw_comparison, draw_run, draw_search, draw_searches
-from comity.report.html.page import comparison_page, run_page
+from comity.report.html.comparison_page import comparison_page
 from comity.report.html.plotly import write_script
+from comity.report.html.run_page import run_page
 from comity.report.html.search_page import search_page, searches_page
 from comity.report.measures import has_single_objective
 from comity.report.series.learning import Runs

@@ -20,7 +20,7 @@ from comity.report.series.agent import AgentDiagnostics, agent_diagnostics
 from comity.runs.directory import Run
 
 _LABELS = ("a good model (r₁)", "better than before (r₂)", "weights by likeness (r₃)")
-_KINDS = 7  # more kinds of clients than this cannot be told apart by colour
+_KINDS = 7  # colours differ enough for at most so many kinds of clients
 
 
 @styled

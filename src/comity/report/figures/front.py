@@ -40,7 +40,7 @@ class _Scene:
     colours: AnyArray
     markers: Sequence[str]
     counted: BoolArray
-    """Which points count for the front; the others are hollow."""
+    """Whether each point counts for the front; the others are hollow."""
     baselines: Baselines
 
 

@@ -1,4 +1,4 @@
-"""The front of a search, and how it grew."""
+"""Front of a search at several times."""
 
 from __future__ import annotations
 

@@ -1,15 +1,14 @@
-"""Pages of a run and of a comparison."""
+"""Page of a run."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
-from comity.report.captions import comparison_caption, reference_text, run_remarks
-from comity.report.html.charts import Chart, front_chart, learning_chart, rewards_chart
+from comity.report.captions import reference_text, run_remarks
+from comity.report.html.charts import front_chart, rewards_chart
 from comity.report.html.markup import (
     Pictures,
     facts,
-    figure,
     measures_table,
     page,
     section,
@@ -18,14 +17,10 @@ from comity.report.html.markup import (
     text,
     tiles,
 )
+from comity.report.html.pictures import baselines_note, picture
 from comity.report.measures import (
     available_measures,
     baselines,
-    by_preferences,
-    compared_measures,
-    display_names,
-    gain_headings,
-    gain_text,
     has_single_objective,
     kept_and_last,
     main_measures,
@@ -33,28 +28,17 @@ from comity.report.measures import (
     preference_text,
     range_text,
     regret_of,
-    starred_cells,
     vector,
-    with_pooled,
     with_unit,
 )
 from comity.report.series.curves import kept_round
-from comity.report.series.learning import Runs, first_run
 from comity.report.series.partition import MOST_CLIENTS
-from comity.report.terms import Terms, comparison_terms, terms_of
+from comity.report.terms import Terms, terms_of
 from comity.runs.directory import Run
-from comity.runs.schema import ComparisonResults, ComparisonRow, HistoryEntry, Results
+from comity.runs.schema import HistoryEntry, Results
 
 _MOST_EVENTS = 50
-_COMPARISON_PICTURES = {
-    "bars": "Side by side",
-    "reaches": "Reach of the clients' models",
-    "fronts": "Fronts",
-    "learning": "Learning curves",
-    "conflicts": "Conflicts between clients",
-}
-"""Pictures of a comparison, with their headings."""
-_RUN_PICTURES = {
+_PICTURES = {
     "conflict": "Conflicts between clients",
     "mixing": "Who learned from whom",
     "allotted": "Decisions of the agent",
@@ -64,49 +48,6 @@ _RUN_PICTURES = {
 }
 """Pictures that only some runs have, with their headings."""
 _BYTES = ("bytes", "kB", "MB", "GB", "TB")
-
-_CONFLICT = (
-    "Updates point apart where one client's update would undo the other's (their inner product is "
-    "negative). The step taken is ConFREE's; the plain mean is what it replaces."
-)
-_MAXIMISED = "Objectives are maximised: up and to the right is better."
-_CAPTIONS = {
-    "front": "Each client's model among the objectives, coloured by the client's preference. "
-    + _MAXIMISED,
-    "scores": "Each client's kept model on the client's own test samples. Black: the constant "
-    "classifier, which gives the client's commonest answer to everything.",
-    "rounds": "Models as received from the server, and after training on the clients' own samples; "
-    "both on validation samples. Lines: mean over clients; bands: the middle half of them.",
-    "partition": "The area of a bubble is the number of training samples that a client has of a "
-    "class.",
-    "conflict": _CONFLICT,
-    "conflicts": _CONFLICT + " Mean over seeds, with its standard deviation as a band.",
-    "spans": "All that each client's model reaches at one preference after another; the "
-    "hypervolume per client is the mean over these sets. " + _MAXIMISED,
-    "response": "From preference to outcome: a client's scores by its weight on the first "
-    "objective.",
-    "reaches": "An algorithm whose models take any preference has a mean over clients at one after "
-    "another: a line, or a cloud with more than two objectives. One with a single model for a "
-    "client has a single mean. " + _MAXIMISED,
-    "fronts": "The models of all seeds' clients as one set, apart from those that count for no "
-    "front; large points are its front. Where the clients of each run share their weights, a point "
-    "is the mean over the clients of one run. " + _MAXIMISED,
-    "rewards": "Mean scalarised validation {terms.value} over the rounds: of the models that "
-    "clients keep, that they have just trained, and that they received.",
-    "mixing": "Who learns from whom: one row per receiver, one column per giver.",
-    "allotted": "Mean over the last quarter of the rounds: the weight of each giver's head, the "
-    "share of classes that two clients have in common, and the one against the other.",
-    "agent_rewards": "The terms of the agent's reward before they are weighed: how good models are "
-    "that were just delivered, how much better than before, and how far weights are from those "
-    "that follow the likeness of embeddings.",
-    "embeddings": "Each client's head after the last round, along the two directions in which "
-    "clients differ most.",
-    "clusters": "One line per client: together while in one cluster, apart after a split.",
-    "bars": "Mean over seeds with its standard deviation. Dots stand where bars from zero would "
-    "hide the differences.",
-    "learning": "How good kept models are against the {terms.unit} that a client has spent; "
-    "mean over seeds, with its standard error as a band.",
-}
 
 
 def run_page(run: Run, pictures: Pictures, script: str | None) -> str:
@@ -123,11 +64,11 @@ def run_page(run: Run, pictures: Pictures, script: str | None) -> str:
     charts = {} if single_objective else {"front": front_chart(run), "rewards": rewards_chart(run)}
     hollow = " Hollow: dropped, see below." if results["metrics"].get("dropped") else ""
     front = (
-        _figure("scores", pictures, charts, terms)
+        picture("scores", pictures, charts, terms)
         if single_objective
-        else _figure("front", pictures, charts, terms, _baselines_note(results) + hollow)
+        else picture("front", pictures, charts, terms, baselines_note(results) + hollow)
     )
-    rounds = _figure("rounds" if single_objective else "rewards", pictures, charts, terms)
+    rounds = picture("rounds" if single_objective else "rewards", pictures, charts, terms)
     body = [
         f"<h1>{text(problem.title)}: {text(run.configuration.label)}</h1>",
         f'<p class="lead">{_sentence(run)}</p>',
@@ -138,8 +79,8 @@ def run_page(run: Run, pictures: Pictures, script: str | None) -> str:
         section("Measures", _measures(results)),
         section("Over the rounds", rounds),
         *(
-            section(title, _figure(name, pictures, charts, terms))
-            for name, title in _RUN_PICTURES.items()
+            section(title, picture(name, pictures, charts, terms))
+            for name, title in _PICTURES.items()
             if name in pictures
         ),
         section("Clients", _clients(results)),
@@ -150,60 +91,6 @@ def run_page(run: Run, pictures: Pictures, script: str | None) -> str:
     ]
     title = f"{run.configuration.label} on {run.configuration.problem_name}"
     return page(title, body, script)
-
-
-def comparison_page(
-    comparison: ComparisonResults, runs: Runs, pictures: Pictures, script: str
-) -> str:
-    """Return the page of a finished comparison.
-
-    Args:
-        comparison: The content of ``comparison.json``.
-        runs: The runs behind it.
-        pictures: The files of its pictures.
-        script: The path of plotly's script relative to the page.
-    """
-    title = f"Algorithms on {comparison['problem']}"
-    chart = learning_chart(comparison, runs)
-    charts = {} if chart is None else {"learning": chart}
-    terms = comparison_terms(comparison)
-    kept = _comparison({**comparison, "rows": with_pooled(comparison)}, runs)
-    body = [f"<h1>{text(title)}</h1>", section("Measures", kept)]
-    if all("metrics_last" in row for row in comparison["rows"]):
-        rows: list[ComparisonRow] = [
-            {**row, "metrics": row["metrics_last"]} for row in comparison["rows"]
-        ]
-        for row in rows:  # gains are those of the kept models
-            row.pop("paired", None)
-            row.pop("host", None)
-        last = _comparison({**comparison, "rows": rows}, runs)
-        body.append(f"<details><summary>The same of the last models</summary>{last}</details>")
-    first = first_run(runs)
-    for name, heading in _COMPARISON_PICTURES.items():
-        if name in pictures:
-            vectors = first is not None and name in ("fronts", "reaches")
-            more = _baselines_note(first.results) if first is not None and vectors else ""
-            body.append(section(heading, _figure(name, pictures, charts, terms, more)))
-    return page(title, body, script if charts else None)
-
-
-def _figure(
-    name: str, pictures: Pictures, charts: Mapping[str, Chart], terms: Terms, more: str = ""
-) -> str:
-    return figure(name, _CAPTIONS[name].format(terms=terms) + more, pictures, charts)
-
-
-def _baselines_note(results: Results) -> str:
-    """Return the note on the baselines in a picture of objective vectors of clients with data."""
-    if "samples" not in results:
-        return ""
-    parts = ["", "Cross: the constant classifier, mean over clients."]
-    if "strict_reference_point" in results:
-        parts.append("Dashed: the strict reference point.")
-    return " ".join(parts)
-
-
-# -- parts of a run's page -----------------------------------------------------------------
 
 
 def _sentence(run: Run) -> str:
@@ -226,9 +113,9 @@ def _spanned(run: Run, pictures: Pictures, terms: Terms) -> list[str]:
     """Return the section on models that take any preference, if the run has such."""
     if "spans" not in pictures:
         return []
-    parts = [_figure("spans", pictures, {}, terms, _baselines_note(run.results))]
+    parts = [picture("spans", pictures, {}, terms, baselines_note(run.results))]
     if "response" in pictures:
-        parts.append(_figure("response", pictures, {}, terms))
+        parts.append(picture("response", pictures, {}, terms))
     else:
         parts.append(
             "<p>A picture from preference to outcome is left out: with more than two objectives a "
@@ -331,7 +218,7 @@ def _data(results: Results, pictures: Pictures, terms: Terms) -> str:
     items = "".join(f"<li>{text(note)}</li>" for note in results["notes"])
     notes = f"<ul>{items}</ul>" if items else "<p>The samples are as they came.</p>"
     if "partition" in pictures:
-        return _figure("partition", pictures, {}, terms) + notes
+        return picture("partition", pictures, {}, terms) + notes
     if results["clients"] > MOST_CLIENTS:
         notes += f"<p>More than {MOST_CLIENTS} clients have no room in a picture.</p>"
     return notes
@@ -383,29 +270,3 @@ def _settings(run: Run) -> str:
     values[configuration.algorithm] = configuration.algorithm_settings
     values[configuration.get_problem().learner] = configuration.learner_settings
     return settings(values)
-
-
-# -- parts of a comparison's page ----------------------------------------------------------
-
-
-def _comparison(comparison: ComparisonResults, runs: Runs) -> str:
-    """Return the table of a comparison, of kept or of last models."""
-    rows, single_objective = by_preferences(comparison["rows"]), has_single_objective(comparison)
-    measures, names = compared_measures(rows, single_objective), display_names(rows)
-    gains = gain_headings(rows, single_objective)
-    cells = [
-        [
-            names[row["algorithm"]],
-            *([] if single_objective else [row["preferences"]]),
-            *values,
-            *(gain_text(row, heading) for heading in gains),
-        ]
-        for row, values in zip(rows, starred_cells(rows, measures), strict=True)
-    ]
-    kind = [] if single_objective else ["all"]
-    for name, metrics in baselines(comparison).items():
-        numbers = [number(metrics.get(m.name)) for m in measures]
-        cells.append([name, *kind, *numbers, *["–"] * len(gains)])
-    header = ["algorithm", *([] if single_objective else ["preferences"])]
-    header += [*(m.label + m.arrow for m in measures), *gains]
-    return table(header, cells, comparison_caption(comparison, runs))
