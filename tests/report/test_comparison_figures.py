@@ -70,7 +70,7 @@ def test_regrets_of_several_magnitudes_are_logarithmic() -> None:
     assert panel(bars(table(*rows)), "mean regret").get_xscale() == "log"
 
 
-def test_yardsticks_are_lines_when_near_and_words_when_far() -> None:
+def test_baselines_are_lines_when_near_and_words_when_far() -> None:
     rows = [row("a", mean_scalarised=1.0), row("b", mean_scalarised=3.0)]
     known = {"optimum": {"mean_scalarised": 3.5}, "trivial": {"mean_scalarised": -60.0}}
     axes = panel(bars(table(*rows, **known)), "mean scalarised")

@@ -1,4 +1,4 @@
-"""Pages hold everything, need nothing else, and escape what comes from data."""
+"""Pages are complete, need no network, and escape what comes from data."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_every_client_has_its_row(real: Run) -> None:
         assert float(row[4].replace("−", "-")) == pytest.approx(client["scalarised"], abs=5e-3)
 
 
-def test_measures_stand_beside_their_yardsticks(made: Callable[..., Run]) -> None:
+def test_measures_stand_beside_their_baselines(made: Callable[..., Run]) -> None:
     run = made([[8.2, -3.0]], last=[[0.0, -100.0]], preferences=[[0.5, 0.5]])
     table = Page(write_report(run)).table("measure")
     assert table[0] == ["measure", "kept", "last", "trivial", "optimum"]

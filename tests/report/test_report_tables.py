@@ -1,4 +1,4 @@
-"""Tables for the terminal say the right numbers, and mark the right ones."""
+"""Tables for the terminal have the right numbers, and mark the right ones."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ RESULTS: dict[str, Any] = {
 }
 
 
-def test_a_runs_measures_stand_beside_the_yardsticks() -> None:
+def test_a_runs_measures_stand_beside_the_baselines() -> None:
     table = run_table(RESULTS)
     assert [column.header for column in table.columns] == [
         "measure",

@@ -1,4 +1,4 @@
-"""A run's pictures show what its history and results say."""
+"""Pictures of a run show its history and results."""
 
 from __future__ import annotations
 
@@ -199,7 +199,7 @@ def test_clusters_show_when_each_split_happened(made: Callable[..., Run]) -> Non
 # -- rewards -------------------------------------------------------------------------------
 
 
-def test_rewards_show_all_kinds_of_models_and_the_yardsticks(made: Callable[..., Run]) -> None:
+def test_rewards_show_all_kinds_of_models_and_the_baselines(made: Callable[..., Run]) -> None:
     kept, worse = [[8.2, -3.0], [14.0, -7.0]], [[0.7, -1.0], [0.7, -1.0]]
     history = [
         entry(1, worse, trained=worse),

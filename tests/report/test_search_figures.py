@@ -1,4 +1,4 @@
-"""A search's pictures show what its history and results say."""
+"""Pictures of a search show its history and results."""
 
 from __future__ import annotations
 

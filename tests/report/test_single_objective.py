@@ -52,7 +52,7 @@ def lines(**shares: float) -> list[dict[str, Any]]:
 
 @pytest.fixture
 def seen(made: Make) -> Make:
-    """A finished run on pictures, two classes a client."""
+    """A finished run on pictures, two classes per client."""
 
     def make(kept: Any = KEPT, history: Any = None, **settings: Any) -> Run:
         values = {"problem": "usps-mlp", "algorithm": "fedavg", "partition": "pathological:2"}

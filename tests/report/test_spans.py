@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-import tests.tiny  # noqa: F401  (which makes its problems known)
+import tests.tiny  # noqa: F401  (which registers its problems)
 from histories import entry, rewrite
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure

@@ -133,7 +133,7 @@ def _draw(
         axes.barh(y, means, 0.92 * height, xerr=stds, color=colour, error_kw=whiskers)
         axes.axvline(0.0, color="#222222", linewidth=0.6)
     else:
-        # a whisker through zero has no index on a logarithmic axis
+        # a whisker through zero has no place on a logarithmic axis
         below = np.minimum(stds, 0.95 * means) if style == "log" else stds
         axes.errorbar(
             means,
