@@ -21,7 +21,7 @@ from comity.core.typing import IntArray
 from comity.datasets.partition import Share, shares
 from comity.problems import DataProblem, Samples, find
 from comity.problems.data import PartitionSpec
-from comity.report.series.agent import deeds
+from comity.report.series.agent import agent_diagnostics
 
 GROUPS = ((0, 1, 2, 3), (3, 4, 5, 6), (7, 8, 9))
 CLIENTS = 9
@@ -87,7 +87,7 @@ def main() -> None:
             },
             supervised={"learning_rate": asked.learning_rate},
         )
-        found = deeds(run)
+        found = agent_diagnostics(run)
         assert found is not None
         total.append(found.weights)
         print(f"\n{asked.problem}, {asked.network} agent, seed {seed}, {asked.rounds} rounds")

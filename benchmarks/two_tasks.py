@@ -30,7 +30,8 @@ import comity
 from comity.core.pareto import hypervolume
 from comity.core.typing import FloatArray
 from comity.problems.multitask import SAMPLES, mnist, multi_task
-from comity.report.figures.style import GREY, MARKERS, PALETTE, canvas, save, styled
+from comity.report.colours import GREY, PALETTE
+from comity.report.figures.style import MARKERS, canvas, save, styled
 
 ALGORITHMS = {"no-communication": "alone", "fedavg": "FedAvg"}
 SHARES = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5)

@@ -58,7 +58,7 @@ def made(tmp_path: Path) -> Callable[..., Run]:
 
 @pytest.fixture
 def made_search(tmp_path: Path) -> Callable[..., Search]:
-    """Write a finished search with two candidates an iteration, whose fronts are known."""
+    """Write a finished search with two candidates per iteration, whose fronts are known."""
 
     def make(
         fronts: Sequence[Sequence[Sequence[float]]],

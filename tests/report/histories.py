@@ -14,7 +14,7 @@ Entry = dict[str, Any]
 
 
 def entry(round: int, kept: Any, clients: Sequence[int] | None = None, **others: Any) -> Entry:
-    """A line of a history in which each client has spent 100 + 10 steps a round."""
+    """A line of a history in which each client has spent 100 + 10 steps per round."""
     rows = np.asarray(kept, dtype=float).tolist()
     present = list(range(len(rows))) if clients is None else list(clients)
     line: Entry = {

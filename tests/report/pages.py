@@ -1,4 +1,4 @@
-"""Reading pages, and what must never get into one."""
+"""A reader of pages, and text that must never get into one unescaped."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a terminal table holds, and how it looks."""
+"""Cells of a terminal table, and the table as printed."""
 
 from __future__ import annotations
 

@@ -12,8 +12,8 @@ from pages import Page
 
 import comity
 from comity.report import write_report
-from comity.report.figures import agent_rewards, allotted, draw_run, embeddings
-from comity.report.series.agent import deeds
+from comity.report.figures import agent_rewards, agent_weights, draw_run, embeddings
+from comity.report.series.agent import agent_diagnostics
 from comity.runs.directory import Run
 
 NAMES = {"allotted", "agent_rewards", "embeddings"}
@@ -36,7 +36,7 @@ def decided(made: Callable[..., Run]) -> Run:
 
 
 def test_weights_are_those_of_the_last_quarter_and_rewards_of_every_round(decided):
-    found = deeds(decided)
+    found = agent_diagnostics(decided)
     assert found is not None
     np.testing.assert_array_equal(found.weights, SECOND)
     np.testing.assert_array_equal(found.rounds, range(2, 9))
@@ -45,7 +45,7 @@ def test_weights_are_those_of_the_last_quarter_and_rewards_of_every_round(decide
 
 
 def test_what_clients_have_in_common_is_counted_in_classes(decided):
-    found = deeds(decided)
+    found = agent_diagnostics(decided)
     assert found is not None
     assert found.overlap is not None
     np.testing.assert_allclose(found.overlap.diagonal(), 1.0)
@@ -56,7 +56,7 @@ def test_what_clients_have_in_common_is_counted_in_classes(decided):
 
 
 def test_a_figure_shows_weights_overlap_and_one_against_the_other(decided):
-    figure = allotted(decided)
+    figure = agent_weights(decided)
     assert figure is not None
     images = [axes.images[0].get_array() for axes in figure.axes if axes.images]
     np.testing.assert_array_equal(np.asarray(images[0]), SECOND)
@@ -75,7 +75,7 @@ def test_rewards_are_lines(decided):
 
 def test_without_an_agent_there_is_nothing_to_draw(made):
     run = made(KEPT, [entry(1, KEPT)], problem="usps-mlp", algorithm="fedavg")
-    assert deeds(run) is None
+    assert agent_diagnostics(run) is None
     assert not NAMES & set(draw_run(run))
 
 
@@ -95,12 +95,12 @@ def test_a_real_run_has_all_three_pictures_and_says_what_the_server_cost(tmp_pat
     assert figure is not None
     drawn = [np.concatenate([c.get_offsets() for c in axes.collections]) for axes in figure.axes]
     assert [len(points) for points in drawn] == [4, 4]
-    found = deeds(run)
+    found = agent_diagnostics(run)
     assert found is not None
     assert found.embeddings is not None
     assert found.embeddings.shape == (4, 128)
     assert set(run.spent) == {"clients", "server"}
     path = write_report(run)
-    assert "What the agent decided" in path.read_text()
+    assert "Decisions of the agent" in path.read_text()
     cells = [row[0] for table in Page(path).tables for row in table]
     assert "the server's time, of the clients'" in cells

@@ -70,7 +70,7 @@ def test_regrets_of_several_magnitudes_are_logarithmic() -> None:
     assert panel(bars(table(*rows)), "mean regret").get_xscale() == "log"
 
 
-def test_yardsticks_are_lines_when_near_and_words_when_far() -> None:
+def test_baselines_are_lines_when_near_and_words_when_far() -> None:
     rows = [row("a", mean_scalarised=1.0), row("b", mean_scalarised=3.0)]
     known = {"optimum": {"mean_scalarised": 3.5}, "trivial": {"mean_scalarised": -60.0}}
     axes = panel(bars(table(*rows, **known)), "mean scalarised")
@@ -91,8 +91,8 @@ def taught(made: Callable[..., Run]) -> tuple[dict[str, Any], dict[str, list[Run
     """Two algorithms, the second with two seeds whose steps differ."""
     one = {"preferences": [[1.0, 0.0]]}
     runs = {
-        "a|x": [made([[8.2, -3.0]], name="a", **one)],
-        "b|x": [
+        ("a", "x"): [made([[8.2, -3.0]], name="a", **one)],
+        ("b", "x"): [
             made([[3.7, -3.0]], name="b1", **one),
             made(
                 [[1.7, -3.0]],
@@ -126,8 +126,8 @@ def test_learning_shows_returns_where_the_optimum_is_unknown(
     taught: tuple[dict[str, Any], dict[str, list[Run]]],
 ) -> None:
     comparison, runs = taught
-    unknown = rewrite(runs["a|x"][0], lambda results: results["per_client"][0].pop("optimum"))
-    figure = learning(comparison, {**runs, "a|x": [unknown]})
+    unknown = rewrite(runs["a", "x"][0], lambda results: results["per_client"][0].pop("optimum"))
+    figure = learning(comparison, {**runs, ("a", "x"): [unknown]})
     assert figure is not None
     np.testing.assert_allclose(figure.axes[0].lines[0].get_ydata(), 8.2)
     assert figure.axes[0].get_yscale() == "linear"
@@ -156,6 +156,6 @@ def test_a_long_legend_takes_nothing_from_the_panels(made, tmp_path: Path) -> No
     run = made([[1.0, -2.0]], [entry(1, [[1.0, -2.0]]), entry(2, [[1.0, -2.0]])])
     names = [f"a rather long name of an algorithm, number {n}" for n in range(24)]
     comparison = table(*(row(name, mean_scalarised=1.0) for name in names))
-    figure = learning(comparison, {f"{name}|dirichlet": [run] for name in names})
+    figure = learning(comparison, {(name, "dirichlet"): [run] for name in names})
     assert figure is not None
     figure.savefig(tmp_path / "learning.png")

@@ -18,9 +18,10 @@ from printing import printed, rows_of
 from comity.cli.terminal import show_comparison
 from comity.report import write_comparison_report, write_report
 from comity.report.figures import bars, front, fronts, learning, rewards
-from comity.report.figures.marks import Marks, view
 from comity.report.html.charts import front_chart, learning_chart, rewards_chart
-from comity.report.measures import present
+from comity.report.measures import available_measures
+from comity.report.series.baselines import Baselines
+from comity.report.series.limits import limits_with_baselines
 from comity.report.tables import clients_table, comparison_tables, run_table
 from comity.runs.compare import Comparison, tabulate
 from comity.runs.directory import Run
@@ -34,7 +35,7 @@ Make = Callable[..., Run]
 
 
 @pytest.fixture
-def judged(made: Make) -> Make:
+def data_run(made: Make) -> Make:
     """A finished run on data; no validation costs a step."""
 
     def make(vectors: Any = VECTORS, preferences: Any = HALF, **settings: Any) -> Run:
@@ -47,16 +48,16 @@ def judged(made: Make) -> Make:
 
 
 @pytest.fixture
-def compared(judged: Make, tmp_path: Path) -> Comparison:
+def compared(data_run: Make, tmp_path: Path) -> Comparison:
     """Two algorithms with two seeds each, whose fronts add up."""
     runs = {
-        "fedavg|dirichlet": [
-            judged([[0.8, 0.8], [0.7, 1.0], [0.7, 1.0]], name="a1", algorithm="fedavg"),
-            judged([[0.7, 0.9], [0.6, 0.7], [0.7, 1.0]], name="a2", algorithm="fedavg"),
+        ("fedavg", "dirichlet"): [
+            data_run([[0.8, 0.8], [0.7, 1.0], [0.7, 1.0]], name="a1", algorithm="fedavg"),
+            data_run([[0.7, 0.9], [0.6, 0.7], [0.7, 1.0]], name="a2", algorithm="fedavg"),
         ],
-        "fedpref|dirichlet": [
-            judged(name="b1", algorithm="fedpref"),
-            judged(name="b2", algorithm="fedpref"),
+        ("fedpref", "dirichlet"): [
+            data_run(name="b1", algorithm="fedpref"),
+            data_run(name="b2", algorithm="fedpref"),
         ],
     }
     return Comparison(tmp_path, tabulate(PROBLEM, runs, tmp_path), runs)
@@ -75,7 +76,7 @@ def legend(figure: Any) -> list[str]:
 
 def test_objectives_stand_between_hypervolumes_and_shares() -> None:
     names = ["undefined", "dropped", "accuracy", "fairness-sex", "hypervolume"]
-    found = present([*names, "strict_hypervolume"])
+    found = available_measures([*names, "strict_hypervolume"])
     assert [measure.label + measure.arrow for measure in found] == [
         "hypervolume ↑",
         "strict hypervolume ↑",
@@ -86,8 +87,8 @@ def test_objectives_stand_between_hypervolumes_and_shares() -> None:
     ]
 
 
-def test_a_runs_table_says_what_its_words_mean(judged: Make) -> None:
-    table = run_table(judged().results)
+def test_a_runs_table_says_what_its_words_mean(data_run: Make) -> None:
+    table = run_table(data_run().results)
     rows = {row[0]: row[1] for row in rows_of(table)}
     assert rows["accuracy ↑"] == "0.7333"
     assert rows["dropped"] == "0.3333"
@@ -98,8 +99,8 @@ def test_a_runs_table_says_what_its_words_mean(judged: Make) -> None:
     assert "Undefined" not in text
 
 
-def test_what_nobody_dropped_needs_no_explanation(judged: Make) -> None:
-    run = judged([[0.72, 0.95], [0.78, 0.85], [0.7, 0.99]])
+def test_what_nobody_dropped_needs_no_explanation(data_run: Make) -> None:
+    run = data_run([[0.72, 0.95], [0.78, 0.85], [0.7, 0.99]])
     assert "Dropped:" not in printed(run_table(run.results))
 
 
@@ -139,8 +140,8 @@ def test_the_terminal_knows_the_strict_reference_point(
 # -- pages ---------------------------------------------------------------------------------
 
 
-def test_the_page_of_a_run_speaks_of_samples(judged: Make) -> None:
-    run = judged()
+def test_the_page_of_a_run_speaks_of_samples(data_run: Make) -> None:
+    run = data_run()
     path = write_report(run)
     html = path.read_text()
     counts = [run.results["samples"][part] for part in ("train", "validation", "test")]
@@ -161,8 +162,8 @@ def test_the_page_of_a_run_speaks_of_samples(judged: Make) -> None:
     assert not [name for name in effort if "environment" in name]
 
 
-def test_samples_of_unequal_clients_are_a_range(judged: Make) -> None:
-    run = rewrite(judged(), lambda results: results["samples"].update(train=[1200, 900, 1000]))
+def test_samples_of_unequal_clients_are_a_range(data_run: Make) -> None:
+    run = rewrite(data_run(), lambda results: results["samples"].update(train=[1200, 900, 1000]))
     assert "900–1,200 train / " in write_report(run).read_text()
 
 
@@ -186,8 +187,8 @@ def test_the_page_of_a_comparison_has_pooled_measures_and_fronts(compared: Compa
 # -- pictures ------------------------------------------------------------------------------
 
 
-def test_trivially_fair_clients_are_hollow_and_the_constant_is_marked(judged: Make) -> None:
-    figure = front(judged())
+def test_trivially_fair_clients_are_hollow_and_the_constant_is_marked(data_run: Make) -> None:
+    figure = front(data_run())
     axes = figure.axes[0]
     fills = [marked(axes, f"client-{client}")[0].get_markerfacecolor() for client in range(3)]
     assert [isinstance(fill, str) and fill == "white" for fill in fills] == [False, False, True]
@@ -201,8 +202,8 @@ def test_trivially_fair_clients_are_hollow_and_the_constant_is_marked(judged: Ma
     ]
 
 
-def test_lines_of_the_strict_point_do_not_squeeze_the_models(judged: Make) -> None:
-    axes = front(judged()).axes[0]
+def test_lines_of_the_strict_point_do_not_squeeze_the_models(data_run: Make) -> None:
+    axes = front(data_run()).axes[0]
     (line,) = marked(axes, "strict")  # 0.5 is far below every fairness here
     assert line.get_xdata()[0] == 0.65
     assert axes.get_ylim()[0] > 0.8
@@ -211,20 +212,20 @@ def test_lines_of_the_strict_point_do_not_squeeze_the_models(judged: Make) -> No
     assert high < 0.8
 
 
-def test_a_useless_model_stands_at_the_rim(judged: Make) -> None:
-    axes = front(judged([[0.72, 0.95], [0.78, 0.85], [0.3, 0.98]])).axes[0]
+def test_a_useless_model_stands_at_the_rim(data_run: Make) -> None:
+    axes = front(data_run([[0.72, 0.95], [0.78, 0.85], [0.3, 0.98]])).axes[0]
     assert axes.get_xlim()[0] > 0.4
     assert "off the axes, at (0.3, 0.98)" in [text.get_text() for text in axes.texts]
 
 
 def test_a_constant_classifier_far_away_stands_at_the_rim() -> None:
     points = np.array([[0.9, 0.8], [0.8, 0.9]])
-    low, _ = view(points, None, Marks(np.array([0.1, 0.1]), None))
+    low, _ = limits_with_baselines(points, None, Baselines(np.array([0.1, 0.1]), None))
     assert (low > 0.5).all()
 
 
-def test_a_chart_shows_the_same(judged: Make) -> None:
-    chart = plotly.graph_objects.Figure(front_chart(judged()))
+def test_a_chart_shows_the_same(data_run: Make) -> None:
+    chart = plotly.graph_objects.Figure(front_chart(data_run()))
     clients, constant = chart.data
     assert sorted(clients.marker.symbol) == ["circle", "circle", "circle-open"]
     assert constant.name == "constant classifier"
@@ -232,16 +233,16 @@ def test_a_chart_shows_the_same(judged: Make) -> None:
     assert chart.layout.yaxis.range[0] > 0.8
 
 
-def test_three_objectives_are_drawn_in_pairs(judged: Make) -> None:
+def test_three_objectives_are_drawn_in_pairs(data_run: Make) -> None:
     vectors = [[0.72, 0.9, 1.0], [0.7, 1.0, 1.0], [0.75, 0.8, 0.9]]
-    run = judged(vectors, np.eye(3).tolist(), problem="german-credit-gender-age-dp")
+    run = data_run(vectors, np.eye(3).tolist(), problem="german-credit-gender-age-dp")
     panels = [axes for axes in front(run).axes if marked(axes, "trivial")]
     assert len(panels) == 3
     # one of two kinds of fairness may be perfect: only client 1 is left out
     symbols = front_chart(run)["data"][0]["marker"]["symbol"]
     assert symbols.count("circle-open") == 1
-    results = tabulate(run.configuration.problem_name, {"fedpref|x": [run]}, run.path)
-    figure = fronts(results, {"fedpref|x": [run]})
+    results = tabulate(run.configuration.problem_name, {("fedpref", "x"): [run]}, run.path)
+    figure = fronts(results, {("fedpref", "x"): [run]})
     assert figure is not None
     assert len(figure.axes) == 3
 
@@ -259,8 +260,8 @@ def test_pooled_fronts_are_stairs(compared: Comparison) -> None:
 
 
 def test_runs_with_shared_weights_are_one_set_of_means(compared: Comparison) -> None:
-    better, worse = compared.runs["fedavg|dirichlet"]
-    runs = {"fedavg|same:0.1,0.9": [worse], "fedavg|same:0.9,0.1": [better]}
+    better, worse = compared.runs["fedavg", "dirichlet"]
+    runs = {("fedavg", "same:0.1,0.9"): [worse], ("fedavg", "same:0.9,0.1"): [better]}
     figure = fronts(tabulate(PROBLEM, runs, compared.path), runs)
     assert figure is not None
     (axes,) = figure.axes
@@ -274,7 +275,7 @@ def test_runs_with_shared_weights_are_one_set_of_means(compared: Comparison) -> 
 def test_fronts_of_which_no_run_is_there_leave_an_empty_panel(compared: Comparison) -> None:
     row = {**compared.results["rows"][0], "preferences": "equidistant"}
     results = {**compared.results, "rows": [*compared.results["rows"], row]}
-    figure = fronts(results, {**compared.runs, "fedavg|equidistant": []})
+    figure = fronts(results, {**compared.runs, ("fedavg", "equidistant"): []})
     assert figure is not None
     assert [len(axes.collections) for axes in figure.axes] == [4, 0]
 
@@ -286,8 +287,8 @@ def test_bars_have_a_panel_for_pooled_hypervolumes(compared: Comparison) -> None
     assert legend(figure) == ["dirichlet", "trivial"]
 
 
-def test_curves_run_over_training_steps(judged: Make, compared: Comparison) -> None:
-    run = judged()
+def test_curves_run_over_training_steps(data_run: Make, compared: Comparison) -> None:
+    run = data_run()
     for figure in (rewards(run), learning(compared.results, compared.runs)):
         assert figure is not None
         assert figure.get_supxlabel() == "training steps per client"
@@ -298,8 +299,8 @@ def test_curves_run_over_training_steps(judged: Make, compared: Comparison) -> N
 # -- undefined scores ----------------------------------------------------------------------
 
 
-def test_undefined_scores_are_dashes_and_are_explained(judged: Make) -> None:
-    run = judged(UNDEFINED)
+def test_undefined_scores_are_dashes_and_are_explained(data_run: Make) -> None:
+    run = data_run(UNDEFINED)
     assert rows_of(clients_table(run.results))[1][3:] == ["–", "–"]
     text = " ".join(printed(run_table(run.results)).split())
     assert "undefined 0.3333" in text
@@ -307,15 +308,15 @@ def test_undefined_scores_are_dashes_and_are_explained(judged: Make) -> None:
     assert "Undefined: the share of clients" in write_report(run).read_text()
 
 
-def test_undefined_points_are_counted_but_not_drawn(judged: Make) -> None:
-    run = judged(UNDEFINED)
+def test_undefined_points_are_counted_but_not_drawn(data_run: Make) -> None:
+    run = data_run(UNDEFINED)
     figure = front(run)
     assert not marked(figure.axes[0], "client-1")
     assert "1 undefined, not drawn" in legend(figure)
     assert "client 1:" not in json.dumps(front_chart(run), allow_nan=False)
 
 
-def test_nothing_defined_at_all_is_still_reported(judged: Make) -> None:
+def test_nothing_defined_at_all_is_still_reported(data_run: Make) -> None:
     def forget(results: dict[str, Any]) -> None:
         results["front"] = []
         for client in results["per_client"]:
@@ -323,7 +324,7 @@ def test_nothing_defined_at_all_is_still_reported(judged: Make) -> None:
         for values in (results["metrics"], results["trivial"]):
             values |= {"mean_scalarised": float("nan"), "fairness": float("nan")}
 
-    made = judged()
+    made = data_run()
     lines = [entry(n, VECTORS) | {"kept": [[0.7, None]] * 3} for n in (1, 2, 3)]
     made.rewrite_history(lines)
     run = rewrite(made, forget)
@@ -339,6 +340,6 @@ def test_nothing_defined_at_all_is_still_reported(judged: Make) -> None:
         "pooled": {"hypervolume": 0.0},
     }
     comparison = {"problem": "p", "reference_point": [0.0, 0.0], "trivial": {}, "rows": [row]}
-    runs = {"fedpref|x": [run]}
+    runs = {("fedpref", "x"): [run]}
     assert write_comparison_report(run.path / "all", comparison, runs).is_file()
     json.dumps(learning_chart(comparison, runs), allow_nan=False)

@@ -1,4 +1,4 @@
-"""Pages hold everything, need nothing else, and escape what comes from data."""
+"""Pages are complete, need no network, and escape what comes from data."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_every_client_has_its_row(real: Run) -> None:
         assert float(row[4].replace("−", "-")) == pytest.approx(client["scalarised"], abs=5e-3)
 
 
-def test_measures_stand_beside_their_yardsticks(made: Callable[..., Run]) -> None:
+def test_measures_stand_beside_their_baselines(made: Callable[..., Run]) -> None:
     run = made([[8.2, -3.0]], last=[[0.0, -100.0]], preferences=[[0.5, 0.5]])
     table = Page(write_report(run)).table("measure")
     assert table[0] == ["measure", "kept", "last", "trivial", "optimum"]
@@ -54,18 +54,73 @@ def test_the_page_needs_no_network_and_describes_its_pictures(real: Run) -> None
     page = Page(path)
     assert len(page.images) == 4
     for image in page.images:
-        assert (image["src"] or "").startswith("data:image/png;base64,")
+        source = image["src"] or ""
+        assert source.startswith("data:image/png;base64,") or (path.parent / source).is_file()
         assert image["alt"]
-    assert not [script for script in page.scripts if "src" in script]
-    html = re.sub(r'<script type="application/octet-stream".*?</script>', "", path.read_text())
-    assert not re.findall(r"""(?:src|href)=["']?https?:""", html)
+    assert not re.findall(r"""(?:src|href)=["']?(?:\w+:)?//""", path.read_text())
 
 
-def test_plotly_is_packed_into_the_page_once(real: Run) -> None:
-    html = write_report(real).read_text()
-    (packed,) = re.findall(r'id="plotly">([^<]+)<', html)
-    assert gzip.decompress(base64.b64decode(packed)).lstrip().startswith(b"/**")
-    assert len(html) < 4_000_000
+def test_a_picture_with_a_chart_is_not_part_of_the_page(real: Run) -> None:
+    """Its file stands in where no script runs."""
+    path = write_report(real)
+    files = [str(image["src"]) for image in Page(path).images]
+    assert [name for name in files if not name.startswith("data:")] == ["front.png", "rewards.png"]
+    assert path.read_text().count('<figure class="live">') == 2
+    assert len(path.read_bytes()) < 400_000
+
+
+def unpacked(script: Path) -> bytes:
+    """Return what is packed into a script."""
+    (packed,) = re.findall(r'window.packedPlotly = "([^"]+)";', script.read_text())
+    return gzip.decompress(base64.b64decode(packed))
+
+
+def test_plotly_is_written_once_beside_the_page(real: Run) -> None:
+    path = write_report(real)
+    (source,) = [str(script["src"]) for script in Page(path).scripts if "src" in script]
+    assert re.fullmatch(r"plotly-[\d.]+\.min\.js", source)
+    assert unpacked(path.parent / source).lstrip().startswith(b"/**")
+    written = (path.parent / source).stat().st_mtime_ns
+    write_report(real)
+    assert (path.parent / source).stat().st_mtime_ns == written
+    assert not list(path.parent.glob("*.part"))
+
+
+def test_other_files_above_a_run_are_not_mistaken_for_a_comparison(
+    made: Callable[..., Run],
+) -> None:
+    run = made([[8.2, -3.0]], preferences=[[0.5, 0.5]], name="project/run")
+    (run.path.parent / "config.toml").write_text("")
+    write_report(run)
+    assert len(list(run.path.glob("plotly*"))) == 1
+
+
+@pytest.mark.parametrize("owner", ["comparison.toml", "searches.toml"])
+def test_runs_share_the_script_of_the_directory_that_they_belong_to(
+    made: Callable[..., Run], owner: str
+) -> None:
+    run = made([[8.2, -3.0]], preferences=[[0.5, 0.5]], name="all/fedavg/seed-1")
+    home = run.path.parent.parent
+    (home / owner).write_text("")
+    path = write_report(run)
+    (source,) = [str(script["src"]) for script in Page(path).scripts if "src" in script]
+    assert source.startswith("../../plotly-")
+    assert (path.parent / source).is_file()
+    assert not list(run.path.glob("plotly*"))
+
+
+def test_the_directory_of_the_script_can_be_given(made: Callable[..., Run], tmp_path: Path) -> None:
+    run = made([[8.2, -3.0]], preferences=[[0.5, 0.5]], name="here/run")
+    path = write_report(run, tmp_path)
+    (source,) = [str(script["src"]) for script in Page(path).scripts if "src" in script]
+    assert source.startswith("../../plotly-")
+    assert len(list(tmp_path.glob("plotly*"))) == 1
+
+
+def test_a_page_without_charts_needs_no_script(made: Callable[..., Run]) -> None:
+    run = made([[0.9], [0.8]], problem="usps-mlp", algorithm="fedavg", partition="iid")
+    assert not Page(write_report(run)).scripts
+    assert not list(run.path.glob("plotly*"))
 
 
 def test_what_comes_from_data_is_escaped(made: Callable[..., Run]) -> None:
@@ -90,7 +145,7 @@ def test_charts_cannot_end_their_script_early(made: Callable[..., Run]) -> None:
         "rows": [{"algorithm": EVIL, "preferences": "x", "seeds": [1], "metrics": {}}],
     }
     run = made([[8.2, -3.0]], preferences=[[0.5, 0.5]])
-    chart = learning_chart(comparison, {f"{EVIL}|x": [run]})
+    chart = learning_chart(comparison, {(EVIL, "x"): [run]})
     assert chart is not None
     assert EVIL not in json.dumps(chart)
     html = write_report(run).read_text()
@@ -145,9 +200,11 @@ def test_a_comparison_has_its_table_and_pictures(made: Callable[..., Run], tmp_p
         "rows": [row("a", "x", 2.0), row("a", "y", 3.0), row("<b>", "x", 1.0)],
     }
     run = made([[8.2, -3.0]], preferences=[[0.5, 0.5]])
-    path = write_comparison_report(tmp_path / "all", comparison, {"a|x": [run]})
+    path = write_comparison_report(tmp_path / "all", comparison, {("a", "x"): [run]})
     assert path == tmp_path / "all" / "report.html"
-    assert {p.name for p in path.parent.iterdir()} == {"report.html", "bars.png", "learning.png"}
+    names = {p.name for p in path.parent.iterdir()}
+    (script,) = [name for name in names if name.startswith("plotly-")]
+    assert names == {"report.html", "bars.png", "learning.png", script}
     kept, last = Page(path).tables
     assert kept == [
         ["algorithm", "preferences", "mean regret ↓"],

@@ -1,4 +1,4 @@
-"""Tables for the terminal say the right numbers, and mark the right ones."""
+"""Tables for the terminal have the right numbers, and mark the right ones."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from printing import printed, rows_of
 
-from comity.report.measures import number, spread
+from comity.report.measures import mean_and_std, number
 from comity.report.tables import (
     clients_table,
     comparison_tables,
@@ -44,7 +44,7 @@ RESULTS: dict[str, Any] = {
 }
 
 
-def test_a_runs_measures_stand_beside_the_yardsticks() -> None:
+def test_a_runs_measures_stand_beside_the_baselines() -> None:
     table = run_table(RESULTS)
     assert [column.header for column in table.columns] == [
         "measure",
@@ -220,5 +220,5 @@ def test_numbers_are_readable(value: float | None, text: str) -> None:
 
 
 def test_large_spreads_need_no_exponent() -> None:
-    assert spread({"mean": 1224.0, "std": 319.4}) == "1,224 ± 319"
-    assert spread({"mean": 1.5, "std": None}) == "1.5"
+    assert mean_and_std({"mean": 1224.0, "std": 319.4}) == "1,224 ± 319"
+    assert mean_and_std({"mean": 1.5, "std": None}) == "1.5"

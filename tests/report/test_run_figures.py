@@ -1,4 +1,4 @@
-"""A run's pictures show what its history and results say."""
+"""Pictures of a run show its history and results."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from matplotlib.collections import LineCollection
 from matplotlib.image import imread
 
 from comity.report.figures import clusters, draw_run, front, mixing, rewards
-from comity.report.figures.clusters import grow
 from comity.report.figures.style import DPI
+from comity.report.series.clusters import cluster_tree
 from comity.runs.directory import Run
 
 SPREAD = [[0.9, 0.1], [0.1, 0.9], [0.5, 0.5]]
@@ -165,7 +165,7 @@ WEIGHTS = np.array([0.1, 0.4, 0.5, 0.7, 0.8])
 
 
 def test_clusters_stay_contiguous_so_that_no_lines_cross() -> None:
-    tree = grow(clustered(), WEIGHTS)
+    tree = cluster_tree(clustered(), WEIGHTS)
     assert tree is not None
     assert tree.order.tolist() == [0, 2, 4, 1, 3]
     assert tree.counts == [1, 2, 2, 3]
@@ -174,7 +174,7 @@ def test_clusters_stay_contiguous_so_that_no_lines_cross() -> None:
 
 
 def test_lines_run_together_until_their_cluster_splits() -> None:
-    tree = grow(clustered(), WEIGHTS)
+    tree = cluster_tree(clustered(), WEIGHTS)
     assert tree is not None
     gap = np.abs(tree.heights[:, 0] - tree.heights[:, 4])  # clients 0 and 4 part in round 4
     assert gap[0] == pytest.approx(gap[2])
@@ -199,7 +199,7 @@ def test_clusters_show_when_each_split_happened(made: Callable[..., Run]) -> Non
 # -- rewards -------------------------------------------------------------------------------
 
 
-def test_rewards_show_all_kinds_of_models_and_the_yardsticks(made: Callable[..., Run]) -> None:
+def test_rewards_show_all_kinds_of_models_and_the_baselines(made: Callable[..., Run]) -> None:
     kept, worse = [[8.2, -3.0], [14.0, -7.0]], [[0.7, -1.0], [0.7, -1.0]]
     history = [
         entry(1, worse, trained=worse),

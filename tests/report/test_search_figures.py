@@ -1,4 +1,4 @@
-"""A search's pictures show what its history and results say."""
+"""Pictures of a search show its history and results."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from matplotlib.axes import Axes
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
-from comity.report.figures import draw_search, draw_searches, found, growth, weights
-from comity.report.figures.style import TIMES
+from comity.report.colours import TIMES
+from comity.report.figures import draw_search, draw_searches, growth, search_front, weights
 from comity.report.series.growth import growth_of, growths_of, milestones
 from comity.searches import Search
 from comity.searches.comparison import SearchComparison
@@ -128,7 +128,7 @@ def test_a_short_search_has_fewer_milestones(made_search: MakeSearch) -> None:
 
 
 def test_points_have_the_colour_of_the_time_when_they_were_found(made_search: MakeSearch) -> None:
-    (axes,) = found(made_search([EARLY, LATE], [500.0, 700.0])).axes
+    (axes,) = search_front(made_search([EARLY, LATE], [500.0, 700.0])).axes
     assert dots(axes, TIMES(0.0)) == [[8.2, -3.0]]
     assert dots(axes, TIMES(0.0), hollow=True) == [[14.0, -8.0]]  # (14, -7) dominates it
     assert dots(axes, TIMES(1.0)) == [[14.0, -7.0], [19.6, -13.0]]
@@ -137,7 +137,7 @@ def test_points_have_the_colour_of_the_time_when_they_were_found(made_search: Ma
 
 
 def test_the_rim_of_what_is_dominated_is_drawn(made_search: MakeSearch) -> None:
-    (axes,) = found(made_search([EARLY], [500.0])).axes
+    (axes,) = search_front(made_search([EARLY], [500.0])).axes
     (rim,) = axes.lines
     assert rim.get_drawstyle() == "steps-pre"
     np.testing.assert_allclose(rim.get_xydata()[1:-1], EARLY)
@@ -147,21 +147,21 @@ def test_the_rim_of_what_is_dominated_is_drawn(made_search: MakeSearch) -> None:
 def test_points_far_from_the_front_are_counted_and_do_not_squeeze_it(
     made_search: MakeSearch,
 ) -> None:
-    (axes,) = found(made_search([[[0.0, -100.0]], LATE], [0.0, 700.0])).axes
+    (axes,) = search_front(made_search([[[0.0, -100.0]], LATE], [0.0, 700.0])).axes
     assert axes.get_ylim()[0] > -45
     assert axes.get_title() == "1 point off the axes, drawn at the rim"
 
 
 def test_what_the_reference_point_cuts_is_shown(made_search: MakeSearch) -> None:
     reference = {"reference_point": [9.0, -20.0], "cut_by_reference_point": 1}
-    (axes,) = found(made_search([LATE], [500.0], **reference)).axes
+    (axes,) = search_front(made_search([LATE], [500.0], **reference)).axes
     assert legend(axes)[-1] == "reference point"
     assert [line.get_xdata()[0] for line in axes.lines][1] == 9.0
     assert [line.get_ydata()[0] for line in axes.lines][2] == -20.0
 
 
 def test_the_front_of_three_objectives_is_drawn_in_pairs(made_search: MakeSearch) -> None:
-    figure = found(made_search(THREE, [1.0, 2.0], problem="minecart-deterministic"))
+    figure = search_front(made_search(THREE, [1.0, 2.0], problem="minecart-deterministic"))
     panels = [axes for axes in figure.axes if axes.get_xlabel() or axes.get_ylabel()]
     assert len(panels) == 3
     assert [dots(axes, TIMES(1.0)) for axes in panels] == [

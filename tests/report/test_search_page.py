@@ -13,7 +13,7 @@ from histories import search_row, searches
 from pages import EVIL, Page
 
 from comity.report import write_search_report, write_searches_report
-from comity.report.html.search_charts import found_chart, growth_chart
+from comity.report.html.search_charts import growth_chart, search_front_chart
 from comity.report.series.growth import growth_of
 from comity.searches import Search
 from comity.searches.comparison import SearchComparison
@@ -79,11 +79,11 @@ def test_what_comes_from_a_search_is_escaped(made_search: MakeSearch) -> None:
     html = write_search_report(search).read_text()
     assert EVIL not in html
     assert "models from &lt;script&gt;" in html
-    assert EVIL not in json.dumps(found_chart(search))
+    assert EVIL not in json.dumps(search_front_chart(search))
 
 
 def test_the_chart_of_a_front_says_what_is_behind_its_points(search: Search) -> None:
-    known, early, late = plotly.graph_objects.Figure(found_chart(search)).data
+    known, early, late = plotly.graph_objects.Figure(search_front_chart(search)).data
     assert known.name == "known front"
     assert (early.name, list(early.x)) == ("after 2 candidates", [8.2])
     assert (late.name, list(late.y)) == ("the end, as tested", [-3.0, -7.0])
@@ -93,7 +93,7 @@ def test_the_chart_of_a_front_says_what_is_behind_its_points(search: Search) -> 
 
 def test_a_chart_of_three_objectives_has_three_panels(made_search: MakeSearch) -> None:
     fronts = [[[1.0, 0.2, -1.0], [0.3, 0.9, -0.8]]]
-    chart = found_chart(made_search(fronts, [1.0], problem="minecart-deterministic"))
+    chart = search_front_chart(made_search(fronts, [1.0], problem="minecart-deterministic"))
     traces = [trace for trace in chart["data"] if trace["name"] == "the end, as tested"]
     assert [(trace["x"], trace["y"]) for trace in traces] == [
         ([1.0, 0.3], [0.2, 0.9]),

@@ -1,4 +1,4 @@
-"""Tables of searches say the right numbers, mark the right ones, and fit."""
+"""Tables of searches have the right numbers, mark the right ones, and fit."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_each_point_says_where_it_comes_from(results: dict[str, Any]) -> None:
     assert "models/point-0.safetensors" in printed(table)
 
 
-def test_measures_stand_beside_the_control_and_the_yardsticks(results: dict[str, Any]) -> None:
+def test_measures_stand_beside_the_control_and_the_baselines(results: dict[str, Any]) -> None:
     table = search_table(results)
     headings = [str(column.header) for column in table.columns]
     assert headings == ["measure", "found", "control", "trivial", "optimum"]

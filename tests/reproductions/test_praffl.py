@@ -10,7 +10,7 @@ import pytest
 import comity
 from comity.datasets.synthetic import reference_hypervolume
 from comity.errors import UserError
-from comity.report.figures import reproduced
+from comity.report.figures import reproduction_figure
 from comity.reproductions import TABLES as ALL
 from comity.reproductions.praffl import ALGORITHMS, DATA, SPLITS, TABLES, printed, reproduce_praffl
 
@@ -34,7 +34,7 @@ def test_table_2_sets_what_clients_reach_beside_what_is_printed(tmp_path):
     assert (praffl["printed"]["mean"], pooled["printed"]["mean"]) == (0.763, 0.53)
     assert [row["centralised"] for row in made.results["rows"]] == [False, True]
     assert praffl["reference"] == reference_hypervolume()
-    runs = comity.open(out / only).runs["praffl|dirichlet"]
+    runs = comity.open(out / only).runs["praffl", "dirichlet"]
     assert [run.configuration.seed for run in runs] == praffl["seeds"] == [1, 2]
     reached = [run.results["spanned"]["hypervolume"] for run in runs]
     assert praffl["ours"]["mean"] == pytest.approx(np.mean(reached))
@@ -58,10 +58,12 @@ def test_table_3_varies_the_number_of_clients(tmp_path):
     assert [row["clients"] for row in rows] == [3, 10, 20]
     assert [row["printed"]["mean"] for row in rows] == [0.763, 0.798, 0.761]
     for row in rows:
-        (run,) = comity.open(tmp_path / "r" / f"clients-{row['clients']}").runs["praffl|dirichlet"]
+        (run,) = comity.open(tmp_path / "r" / f"clients-{row['clients']}").runs[
+            "praffl", "dirichlet"
+        ]
         assert len(run.results["per_client"]) == row["clients"]
         assert row["ours"]["mean"] == run.results["metrics"]["own_hypervolume"]
-    (axes,) = reproduced(made.results).axes
+    (axes,) = reproduction_figure(made.results).axes
     assert axes.get_xlabel() == "number of clients"
     assert (tmp_path / "r" / "praffl-3.png").is_file()
     (paper,) = [line for line in axes.lines if line.get_gid() == "printed"]
@@ -76,10 +78,10 @@ def test_the_split_between_the_phases_is_varied(tmp_path):
     assert [row["split"] for row in made.results["rows"]] == [0.1, 0.9]
     assert {row["printed"]["mean"] for row in made.results["rows"]} == {None}
     for row in made.results["rows"]:
-        (run,) = comity.open(tmp_path / "r" / "splits").runs[f"{row['algorithm']}|dirichlet"]
+        (run,) = comity.open(tmp_path / "r" / "splits").runs[row["algorithm"], "dirichlet"]
         assert run.configuration.algorithm_settings["split"] == row["split"]
         assert run.configuration.algorithm_settings["sampled"] == 4
-    figure = reproduced(made.results)
+    figure = reproduction_figure(made.results)
     assert "split" in figure.axes[0].get_xlabel()
     names = [text.get_text() for text in figure.legends[0].get_texts()]
     assert "praffl" in names
@@ -102,7 +104,7 @@ def row(problem, algorithm, ours, paper):
 def test_problems_stand_side_by_side():
     rows = [row(p, a, 0.7, 0.8) for p in ("praffl-synthetic", "praffl-bank") for a in "ab"]
     head = {"table": "praffl-2", "across": None, "reference_point": [0.0, 0.0]}
-    figure = reproduced({**head, "rows": rows})
+    figure = reproduction_figure({**head, "rows": rows})
     assert [axes.get_title() for axes in figure.axes] == ["praffl-synthetic", "praffl-bank"]
     assert figure.get_supxlabel() == "hypervolume per client, from (0, 0)"
     for axes in figure.axes:

@@ -1,69 +1,68 @@
-"""Reports: what runs, searches and comparisons ended with, as pictures, pages and tables.
+"""Reports on runs, searches and comparisons as pictures, pages and tables.
 
-Drawing libraries are slow to import, so they are imported only when a report is written.
+Drawing libraries are slow to import: only `comity.report.writing` imports them, when a report is
+written.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from comity.report.series.learning import Runs
     from comity.runs.directory import Run
+    from comity.runs.schema import ComparisonResults
     from comity.searches import Search
     from comity.searches.comparison import SearchComparison
 
 PAGE = "report.html"
+"""The name of the page in a directory."""
 
 
-def write_report(run: Run) -> Path:
-    """Draw a finished run's pictures into its directory, and the page that holds them."""
-    from comity.report.figures import draw_run
-    from comity.report.html.page import run_page
+def write_report(run: Run, scripts: Path | None = None) -> Path:
+    """Draw a finished run's pictures into its directory, and return the page that shows them.
 
-    pictures = draw_run(run)
-    return _write(run.path / PAGE, run_page(run, pictures))
-
-
-def write_comparison_report(
-    path: Path, comparison: Mapping[str, Any], runs: Mapping[str, Sequence[Run]]
-) -> Path:
-    """Draw a comparison's pictures into the directory ``path``, and the page that holds them.
-
-    ``runs`` has the runs behind each row under ``"algorithm|preferences"``, one a seed.
+    Args:
+        run: The run.
+        scripts: The directory of plotly's script, which many pages can share. Without one it is
+            that of the comparison that the run belongs to, or else the run's own.
     """
-    from comity.report.figures import draw_comparison
-    from comity.report.html.page import comparison_page
+    from comity.report import writing
 
-    path.mkdir(parents=True, exist_ok=True)
-    pictures = draw_comparison(path, comparison, runs)
-    return _write(path / PAGE, comparison_page(comparison, runs, pictures))
+    return writing.report_run(run, scripts)
 
 
-def write_search_report(search: Search) -> Path:
-    """Draw a finished search's pictures into its directory, and the page that holds them."""
-    from comity.report.figures import draw_search
-    from comity.report.html.search_page import search_page
+def write_comparison_report(path: Path, comparison: ComparisonResults, runs: Runs) -> Path:
+    """Draw a comparison's pictures into a directory, and return the page that shows them.
 
-    pictures = draw_search(search)
-    return _write(search.path / PAGE, search_page(search, pictures))
+    Args:
+        path: The directory.
+        comparison: The content of ``comparison.json``.
+        runs: The runs behind each row by entry and preference distribution, one per seed.
+    """
+    from comity.report import writing
+
+    return writing.report_comparison(path, comparison, runs)
+
+
+def write_search_report(search: Search, scripts: Path | None = None) -> Path:
+    """Draw a finished search's pictures into its directory, and return the page that shows them.
+
+    Args:
+        search: The search.
+        scripts: The directory of plotly's script, as for `write_report`.
+    """
+    from comity.report import writing
+
+    return writing.report_search(search, scripts)
 
 
 def write_searches_report(comparison: SearchComparison) -> Path:
-    """Draw the pictures of a comparison of searches, and the page that holds them."""
-    from comity.report.figures import draw_searches
-    from comity.report.html.search_page import searches_page
+    """Draw the pictures of a comparison of searches, and return the page that shows them."""
+    from comity.report import writing
 
-    pictures = draw_searches(comparison)
-    return _write(comparison.path / PAGE, searches_page(comparison, pictures))
-
-
-def _write(path: Path, page: str) -> Path:
-    from comity.core.storage import write_whole
-
-    write_whole(path, page.encode())
-    return path
+    return writing.report_searches(comparison)
 
 
 __all__ = [

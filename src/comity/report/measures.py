@@ -1,15 +1,31 @@
-"""How measures are named, ordered, compared and printed, the same in tables, figures and pages."""
+"""Names, order, comparison and printing of measures, shared by tables, figures and pages."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
+
+from comity.runs.schema import (
+    AlgorithmRow,
+    ClientResult,
+    ComparisonResults,
+    ComparisonRow,
+    MeasuredRow,
+    Metrics,
+    PrintedValue,
+    Referenced,
+    Results,
+    SearchComparisonResults,
+    SearchResults,
+    SearchRow,
+    Spread,
+)
 
 if TYPE_CHECKING:
-    from comity.problems import Problem
+    from comity.problems import Objective, Problem
 
 
 @dataclass(frozen=True)
@@ -22,6 +38,7 @@ class Measure:
 
     @property
     def arrow(self) -> str:
+        """The direction of merit, to append to the label."""
         return {"higher": " ↑", "lower": " ↓", None: ""}[self.better]
 
 
@@ -38,77 +55,112 @@ MEASURES = (
     Measure("expected_utility", "expected utility", "higher"),
 )
 OVER_HOST = "over host"
-"""The heading above how much better a wrapped algorithm is."""
+"""Heading of a wrapped algorithm's gain over the same algorithm without the wrapper."""
 MAIN = MEASURES[:9]
 """The measures that comparisons show."""
 HYPERVOLUMES = MEASURES[2:6]
 SHARES = (Measure("dropped", "dropped"), Measure("undefined", "undefined"))
-"""Which part of the clients counts for no front; only clients with data have these."""
+"""Shares of the clients that count for no front; only problems with data have them."""
 
 
-def single(results: Mapping[str, Any]) -> bool:
+# -- choosing measures ---------------------------------------------------------------------
+
+
+def has_single_objective(results: Referenced) -> bool:
     """Whether a run or a comparison has one objective, and so no front and no preferences."""
     return len(results["reference_point"]) == 1
 
 
-def present(names: Iterable[str], alone: bool = False) -> list[Measure]:
-    """The measures that somebody has: the best known, then objectives by their own names.
+def available_measures(names: Iterable[str], single_objective: bool = False) -> list[Measure]:
+    """Return the measures with these names: known ones first, then objectives.
 
-    An objective that is ``alone`` needs no measures of fronts, and no scalarisation.
+    With a single objective, measures of fronts and scalarisation are left out.
     """
     names = dict.fromkeys(names)
     # the constant classifier has a column of its own
     known = {measure.name for measure in MEASURES + SHARES} | {"trivial_hypervolume"}
-    own = [Measure(n, n.replace("_", " "), "higher") for n in names if n not in known]
-    if alone:
-        return own or [measure for measure in MEASURES[:2] if measure.name in names]
+    objectives = [Measure(n, n.replace("_", " "), "higher") for n in names if n not in known]
+    if single_objective:
+        return objectives or [measure for measure in MEASURES[:2] if measure.name in names]
     return [
         *(measure for measure in MEASURES if measure.name in names),
-        *own,
+        *objectives,
         *(measure for measure in SHARES if measure.name in names),
     ]
 
 
-def main(names: Iterable[str], alone: bool = False) -> list[Measure]:
-    """Those that a reader looks for first; for clients with data, objectives are among them."""
-    found = present(names, alone)
-    if alone:
-        return found
-    if any(measure in SHARES for measure in found):
-        shown = [m for m in found if not m.name.startswith("global_")]
-        return [m for m in shown if m in HYPERVOLUMES or m not in MEASURES]
-    return [m for m in found if m in MAIN]
+def main_measures(names: Iterable[str], single_objective: bool = False) -> list[Measure]:
+    """Return the most important of the measures with these names.
+
+    For clients with data, the objectives are among them.
+    """
+    measures = available_measures(names, single_objective)
+    if single_objective:
+        return measures
+    if any(measure in SHARES for measure in measures):
+        local = [m for m in measures if not m.name.startswith("global_")]
+        return [m for m in local if m in HYPERVOLUMES or m not in MEASURES]
+    return [m for m in measures if m in MAIN]
 
 
-def compared(rows: Sequence[Mapping[str, Any]], alone: bool = False) -> list[Measure]:
-    """The main measures that at least one row of a comparison has, and shares if one has any."""
-    means: dict[str, float] = {}
+def compared_measures(rows: Sequence[MeasuredRow], single_objective: bool = False) -> list[Measure]:
+    """Return the main measures that at least one row has; shares only where one is not zero."""
+    largest: dict[str, float] = {}
     for row in rows:
         for name, metric in row["metrics"].items():
             if metric["mean"] is not None and math.isfinite(metric["mean"]):
-                means[name] = max(means.get(name, 0.0), abs(metric["mean"]))
-    return [m for m in main(means, alone) if m not in SHARES or means[m.name] > 1e-9]
+                largest[name] = max(largest.get(name, 0.0), abs(metric["mean"]))
+    measures = main_measures(largest, single_objective)
+    return [m for m in measures if m not in SHARES or largest[m.name] > 1e-9]
 
 
-def has_data(comparison: Mapping[str, Any]) -> bool:
+def kept_and_last(results: Results) -> dict[str, Metrics]:
+    """Return the measures of the kept and of the last models; equal ones are stored once."""
+    metrics = results["metrics"]
+    return {"kept": metrics, "last": results.get("metrics_last", metrics)}
+
+
+def baselines(
+    results: Results | ComparisonResults | SearchResults | SearchComparisonResults,
+) -> dict[str, Metrics]:
+    """Return the measures of the trivial baseline and of the optimum, where they are known."""
+    known = {"trivial": results.get("trivial"), "optimum": results.get("optimum")}
+    return {name: metrics for name, metrics in known.items() if metrics is not None}
+
+
+def regret_of(client: ClientResult) -> float | None:
+    """Return a client's distance to its optimum; None where that is unknown."""
+    if "optimum" not in client or client["scalarised"] is None:
+        return None
+    # returns are sums of float32 rewards: what is below is noise, of either sign
+    return round(float(client["optimum"] - client["scalarised"]), 5)
+
+
+# -- rows of comparisons -------------------------------------------------------------------
+
+
+def has_data(comparison: ComparisonResults) -> bool:
     """Whether the clients of a comparison have data, and not environments."""
     return any("dropped" in row["metrics"] for row in comparison["rows"])
 
 
-def with_pooled(comparison: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The rows; where clients have data, with the hypervolume of all seeds' clients as one set."""
-    rows = [{**row, "metrics": dict(row["metrics"])} for row in comparison["rows"]]
+def with_pooled(comparison: ComparisonResults) -> list[ComparisonRow]:
+    """Return the rows; for clients with data, with the hypervolume of all seeds as one set."""
+    rows: list[ComparisonRow] = [
+        {**row, "metrics": dict(row["metrics"])} for row in comparison["rows"]
+    ]
     if has_data(comparison):
         for row in rows:
-            metric = {"mean": row["pooled"]["hypervolume"], "std": None}
+            metric: Spread = {"mean": row["pooled"]["hypervolume"], "std": None}
             row["metrics"]["pooled_hypervolume"] = metric
     return rows
 
 
-def shown_names(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """What readers see of a comparison's algorithms: one that pools data is no federation.
+def display_names(rows: Sequence[AlgorithmRow]) -> dict[str, str]:
+    """Return the names that readers see of a comparison's algorithms.
 
-    Of files in settings they see the names without the directories, if these tell them apart.
+    Algorithms that pool data are marked as centralised. Files in settings are shown without their
+    directories where this leaves all names different.
     """
     names = {row["algorithm"]: re.sub(r"=[^,\]]*/", "=", row["algorithm"]) for row in rows}
     if len(set(names.values())) < len(names):
@@ -117,37 +169,109 @@ def shown_names(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     return {name: shown + " (centralised)" * pooled[name] for name, shown in names.items()}
 
 
-def arranged(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """The rows of a comparison, one preference distribution after the other."""
+def by_preferences(rows: Sequence[ComparisonRow]) -> list[ComparisonRow]:
+    """Return the rows of a comparison sorted by preference distribution, in order of appearance."""
     kinds = list(dict.fromkeys(row["preferences"] for row in rows))
     return sorted(rows, key=lambda row: kinds.index(row["preferences"]))
 
 
-def graded(
-    rows: Sequence[Mapping[str, Any]], percents: Iterable[int]
-) -> tuple[list[Measure], list[dict[str, Any]]]:
-    """The measures and rows of a comparison of searches, with how good they were on the way.
+def with_progress(
+    rows: Sequence[SearchRow], percents: Iterable[int]
+) -> tuple[list[Measure], list[SearchRow]]:
+    """Return the measures and rows of a comparison of searches, with intermediate hypervolumes.
 
-    That is their hypervolume after parts of their iterations, in per cent.
+    Each of ``percents`` adds the hypervolume after that part of the iterations, in per cent.
     """
-    extended = [{**row, "metrics": dict(row["metrics"])} for row in rows]
+    extended: list[SearchRow] = [{**row, "metrics": dict(row["metrics"])} for row in rows]
     measures = []
     for percent in percents:
         name = f"hypervolume_{percent}"
         measures.append(Measure(name, f"hypervolume after {percent}\u00a0%", "higher"))
         for row in extended:
-            place = math.ceil(len(row["growth"]) * percent / 100) - 1
-            row["metrics"][name] = row["growth"][place]["hypervolume"]
-    return [*measures, *compared(rows)], extended
+            index = math.ceil(len(row["growth"]) * percent / 100) - 1
+            row["metrics"][name] = row["growth"][index]["hypervolume"]
+    return [*measures, *compared_measures(rows)], extended
+
+
+def best_rows(rows: Sequence[MeasuredRow], measure: Measure) -> list[bool]:
+    """Return for each row whether it is the best of its preference distribution.
+
+    Searches have no distribution: all of them are compared together.
+    """
+    scores = [(row.get("preferences"), _score(row, measure)) for row in rows]
+    highest: dict[object, float] = {}
+    for kind, score in scores:
+        if score is not None:
+            highest[kind] = max(score, highest.get(kind, -math.inf))
+    return [
+        score is not None and math.isclose(score, highest[kind], rel_tol=1e-9)
+        for kind, score in scores
+    ]
+
+
+def starred_cells(rows: Sequence[MeasuredRow], measures: Sequence[Measure]) -> list[list[str]]:
+    """Return the cells of a comparison, one per measure: mean ± std, a star before the best."""
+    stars = [best_rows(rows, measure) for measure in measures]
+    return [
+        [
+            ("★ " if star[index] else "")
+            + (mean_and_std(row["metrics"][m.name]) if m.name in row["metrics"] else "–")
+            for m, star in zip(measures, stars, strict=True)
+        ]
+        for index, row in enumerate(rows)
+    ]
+
+
+def _score(row: MeasuredRow, measure: Measure) -> float | None:
+    """Return a row's value with the sign for which more is better; None if it does not compete."""
+    metrics = row["metrics"]
+    if measure.better is None or measure.name not in metrics:
+        return None
+    single_point = "cardinality" in metrics and metrics["cardinality"]["mean"] < 2
+    if measure.name == "sparsity" and single_point:
+        return None  # there are no gaps: that is no merit
+    value = metrics[measure.name]["mean"]
+    if value is None or not math.isfinite(value):
+        return None
+    return float(value if measure.better == "higher" else -value)
+
+
+def gain_headings(rows: Sequence[ComparisonRow], single_objective: bool) -> list[str]:
+    """Return the headings of the gains that a comparison shows.
+
+    They are over the host and, where one objective leaves room for it, over each baseline.
+    """
+    headings = [OVER_HOST] if any("host" in row for row in rows) else []
+    for row in rows if single_objective else ():
+        headings += [f"over {name}" for name in row.get("paired", {}) if name != row.get("host")]
+    return list(dict.fromkeys(headings))
+
+
+def gain_text(row: ComparisonRow, heading: str) -> str:
+    """Return an algorithm's gain over another: mean ± std of the differences seed by seed."""
+    other = row.get("host", "") if heading == OVER_HOST else heading.removeprefix("over ")
+    difference = row.get("paired", {}).get(other)
+    if difference is None:
+        return "–"
+    sign = "+" if difference["mean"] > 0 else ""
+    return f"{sign}{number(difference['mean'], 2)} ± {number(difference['std'], 2)}"
+
+
+# -- labels and numbers --------------------------------------------------------------------
 
 
 def target_label(problem: Problem) -> str:
-    """What the best hypervolume is that of."""
+    """Return the name of the points with the best hypervolume."""
     return "known front" if problem.known_front is not None else "reference set"
 
 
+def objective_label(objective: Objective) -> str:
+    """Return an objective as an axis label."""
+    return f"{objective.name} ({objective.unit})" if objective.unit else objective.name
+
+
 def number(value: float | None, digits: int = 4) -> str:
-    """A number as people read it: about four digits, a true minus sign, a dash if unknown."""
+    """Return a readable number: about four digits, a true minus sign, a dash if unknown."""
     if value is None or not math.isfinite(value):
         return "–"
     if abs(value) < 1e-9:
@@ -156,96 +280,38 @@ def number(value: float | None, digits: int = 4) -> str:
     return text.replace("-", "−")
 
 
-def scaled(count: float, units: Sequence[str]) -> str:
-    """A large count in the unit, each a thousand of the one before, that suits it: 1.23 MB."""
+def with_unit(count: float, units: Sequence[str]) -> str:
+    """Return a count in the unit that suits it, as 1.23 MB; each unit is 1000 of the one before."""
     left = list(units)
     while count >= 1000 and len(left) > 1:
         count, left = count / 1000, left[1:]
     return f"{count:.3g} {left[0]}".strip()
 
 
-def extent(counts: Sequence[int]) -> str:
-    """A count, or the range of several."""
+def range_text(counts: Sequence[int]) -> str:
+    """Return a count, or the range of several."""
     low, high = min(counts), max(counts)
     return f"{low:,}" if low == high else f"{low:,}–{high:,}"
 
 
-def folded(name: str) -> str:
-    """A label with settings in two lines or more: ``fedpref`` over ``[clustering=false]``."""
+def fold_label(name: str) -> str:
+    """Return a label with settings in several lines: ``fedpref`` over ``[clustering=false]``."""
     if len(name) <= 16:
         return name
     return name.replace("[", "\n[").replace(" (", "\n(").replace(",", ",\n")
 
 
 def vector(values: Iterable[float]) -> str:
-    """A point among the objectives."""
+    """Return an objective vector as text."""
     return f"({', '.join(number(value) for value in values)})"
 
 
-def spread(metric: Mapping[str, float | None]) -> str:
-    """Mean ± standard deviation over seeds; the mean alone where one seed has no spread."""
+def mean_and_std(metric: Spread | PrintedValue) -> str:
+    """Return mean ± standard deviation over seeds; the mean alone where there is no spread."""
     mean, std = metric["mean"], metric.get("std")
     return number(mean) if std is None else f"{number(mean)} ± {number(std, 2)}"
 
 
-def pairings(rows: Sequence[Mapping[str, Any]], alone: bool) -> list[str]:
-    """Headings of the differences that a comparison shows.
-
-    They are over the host and, where one objective leaves room for it, over each baseline.
-    """
-    found = [OVER_HOST] if any("host" in row for row in rows) else []
-    for row in rows if alone else ():
-        found += [f"over {name}" for name in row.get("paired", {}) if name != row.get("host")]
-    return list(dict.fromkeys(found))
-
-
-def paired(row: Mapping[str, Any], heading: str) -> str:
-    """How much better an algorithm is than another: mean ± std of the differences."""
-    other = row.get("host") if heading == OVER_HOST else heading.removeprefix("over ")
-    difference = row.get("paired", {}).get(other)
-    if difference is None:
-        return "–"
-    sign = "+" if difference["mean"] > 0 else ""
-    return f"{sign}{number(difference['mean'], 2)} ± {number(difference['std'], 2)}"
-
-
-def best(rows: Sequence[Mapping[str, Any]], measure: Measure) -> list[bool]:
-    """Which rows of a comparison are best; preference distributions are judged apart.
-
-    Searches have none: all of them are judged together.
-    """
-    scores = [(row.get("preferences"), _score(row, measure)) for row in rows]
-    tops: dict[str | None, float] = {}
-    for kind, score in scores:
-        if score is not None:
-            tops[kind] = max(score, tops.get(kind, -math.inf))
-    return [
-        score is not None and math.isclose(score, tops[kind], rel_tol=1e-9)
-        for kind, score in scores
-    ]
-
-
-def starred(rows: Sequence[Mapping[str, Any]], measures: Sequence[Measure]) -> list[list[str]]:
-    """The cells of a comparison, one a measure: mean ± std, a star before the best."""
-    marks = [best(rows, measure) for measure in measures]
-    return [
-        [
-            ("★ " if own[place] else "")
-            + (spread(row["metrics"][measure.name]) if measure.name in row["metrics"] else "–")
-            for measure, own in zip(measures, marks, strict=True)
-        ]
-        for place, row in enumerate(rows)
-    ]
-
-
-def _score(row: Mapping[str, Any], measure: Measure) -> float | None:
-    """A row's value turned so that more is better; None if it takes no part."""
-    metrics = row["metrics"]
-    if measure.better is None or measure.name not in metrics:
-        return None
-    if measure.name == "sparsity" and metrics.get("cardinality", {"mean": 2})["mean"] < 2:
-        return None  # a single point has no gaps: that is no merit
-    value = metrics[measure.name]["mean"]
-    if value is None or not math.isfinite(value):
-        return None
-    return float(value if measure.better == "higher" else -value)
+def preference_text(preference: Sequence[float]) -> str:
+    """Return a preference as text, two digits per weight."""
+    return "  ".join(f"{weight:.2f}" for weight in preference)

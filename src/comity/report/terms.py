@@ -1,28 +1,27 @@
-"""How reports speak of the two kinds of problems: clients with environments, clients with data."""
+"""Terms for the two kinds of problems: clients with environments, clients with data."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
-from comity.report.measures import has_data, single
+from comity.report.measures import has_data, has_single_objective
+from comity.runs.schema import ComparisonResults, Results
 
 
 @dataclass(frozen=True)
 class Terms:
-    """What things are called."""
+    """Terms that reports use for one kind of problem."""
 
     tests: str
-    """What the final models are judged on."""
+    """The data or episodes that final models are judged on."""
     value: str
-    """What a model brings a client."""
+    """The value of a model for a client."""
     unit: str
-    """What learning costs."""
+    """The unit of the cost of learning."""
     steps: str
-    """What learning curves run over."""
+    """The x axis of learning curves."""
     trivial: str
-    """The baseline that has learned nothing."""
+    """The baseline without any learning."""
 
 
 ENVIRONMENTS = Terms(
@@ -40,16 +39,24 @@ DATA = Terms(
     trivial="the constant classifier, which gives a client's commonest answer to everything and is "
     "never left out itself",
 )
-ALONE = replace(
+SINGLE_OBJECTIVE = replace(
     DATA,
     trivial="the constant classifier, which gives a client's commonest answer to everything",
 )
 """Of data with a single objective, where nothing is left out of a front."""
 
 
-def words_of(results: Mapping[str, Any]) -> Terms:
-    """Those for a run, or for a comparison."""
-    data = has_data(results) if "rows" in results else "samples" in results
+def terms_of(results: Results) -> Terms:
+    """Return the terms for a run."""
+    return _terms("samples" in results, has_single_objective(results))
+
+
+def comparison_terms(comparison: ComparisonResults) -> Terms:
+    """Return the terms for a comparison."""
+    return _terms(has_data(comparison), has_single_objective(comparison))
+
+
+def _terms(data: bool, single_objective: bool) -> Terms:
     if not data:
         return ENVIRONMENTS
-    return ALONE if single(results) else DATA
+    return SINGLE_OBJECTIVE if single_objective else DATA

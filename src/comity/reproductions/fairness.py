@@ -144,9 +144,7 @@ def _beside(table: str, only: str, entries: dict[str, str], made: Comparison) ->
     figures, rows = printed(table, only), []
     problem = find_problem(only)
     for algorithm, entry in entries.items():
-        runs = [
-            run for key, group in made.runs.items() if key.startswith(f"{entry}|") for run in group
-        ]
+        runs = [run for (name, _), group in made.runs.items() if name == entry for run in group]
         if not runs:
             raise UserError(f"{made.path}: it holds no runs of {entry}. Choose another directory.")
         both = {

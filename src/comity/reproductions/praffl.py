@@ -139,7 +139,7 @@ def _beside(table: str, entries: Sequence[str], made: Comparison) -> Iterator[di
         if entry not in held:
             raise UserError(f"{made.path}: it holds no runs of {entry}. Choose another directory.")
         row = held[entry]
-        clients = made.runs[f"{entry}|{row['preferences']}"][0].configuration.clients
+        clients = made.runs[entry, row["preferences"]][0].configuration.clients
         yield {
             "problem": problem,
             "clients": clients,

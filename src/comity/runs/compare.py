@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import tomli_w
@@ -36,6 +36,7 @@ from comity.problems.own_table import resolved
 from comity.runs.directory import CONFIG, Run
 from comity.runs.execute import check_workers, execute, free_path
 from comity.runs.parallel import Job, run_jobs
+from comity.runs.schema import ComparisonResults, Spread
 
 PLAN, RESULTS, REFERENCE = "comparison.toml", "comparison.json", "reference_set.csv"
 PAIRED = "mean_scalarised"
@@ -49,9 +50,9 @@ class Comparison:
     """A finished comparison: its table and the runs behind it."""
 
     path: Path
-    results: dict[str, Any]
-    runs: dict[str, list[Run]]
-    """Runs by ``"entry|preferences"``, one a seed."""
+    results: ComparisonResults
+    runs: dict[tuple[str, str], list[Run]]
+    """Runs by entry and preferences, one per seed."""
 
 
 def compare(
@@ -114,10 +115,10 @@ def run_plan(path: Path, workers: int = 1, on_round: OnRound | None = None) -> C
     """Do what is left to do of a comparison."""
     check_workers(workers)
     planned = _configurations(read_toml(path / PLAN))
-    runs: dict[str, list[Run]] = {}
+    runs: dict[tuple[str, str], list[Run]] = {}
     for (entry, preferences), configurations in planned.items():
         name = re.sub(r"[^\w.+=-]+", "_", f"{entry}/{preferences}".replace("/", "|")).strip("_")
-        runs[f"{entry}|{preferences}"] = [
+        runs[entry, preferences] = [
             _run_at(path / name / f"seed-{c.seed}", c) for c in configurations
         ]
     left = [run for group in runs.values() for run in group if not run.finished]
@@ -142,10 +143,11 @@ def open_comparison(path: Path) -> Comparison:
     if not (path / RESULTS).is_file():
         raise UserError(f"{path} is not finished. Go on with: comity resume {path}")
     results = json.loads((path / RESULTS).read_text())
-    runs: dict[str, list[Run]] = {}
+    runs: dict[tuple[str, str], list[Run]] = {}
     for row in results["rows"]:
-        key = f"{row['algorithm']}|{row['preferences']}"
-        runs[key] = [Run.open(path / place) for place in row["runs"]]
+        runs[row["algorithm"], row["preferences"]] = [
+            Run.open(path / place) for place in row["runs"]
+        ]
     return Comparison(path, results, runs)
 
 
@@ -242,7 +244,9 @@ def _run_at(path: Path, configuration: Configuration) -> Run:
 # -- the table -----------------------------------------------------------------------------
 
 
-def tabulate(problem: str, runs: Mapping[str, Sequence[Run]], path: Path) -> dict[str, Any]:
+def tabulate(
+    problem: str, runs: Mapping[tuple[str, str], Sequence[Run]], path: Path
+) -> ComparisonResults:
     """Mean and spread (population standard deviation) of every measure over the seeds.
 
     Where no front is known, IGD is measured from the non-dominated union of all runs, which is
@@ -260,8 +264,7 @@ def tabulate(problem: str, runs: Mapping[str, Sequence[Run]], path: Path) -> dic
         "rows": [],
     }
     table.update(_baselines(every))
-    for key, group in runs.items():
-        entry, _, preferences = key.partition("|")
+    for (entry, preferences), group in runs.items():
         metrics = [dict(run.results["metrics"]) for run in group]
         last = [run.results.get("metrics_last", run.results["metrics"]) for run in group]
         if union is not None:  # of the kept models: no vectors of the last ones are stored
@@ -281,11 +284,11 @@ def tabulate(problem: str, runs: Mapping[str, Sequence[Run]], path: Path) -> dic
                 "runs": [str(run.path.relative_to(path)) for run in group],
             }
         )
-    return table
+    return cast(ComparisonResults, table)
 
 
 def _paired(
-    entry: str, preferences: str, runs: Mapping[str, Sequence[Run]]
+    entry: str, preferences: str, runs: Mapping[tuple[str, str], Sequence[Run]]
 ) -> dict[str, str | dict[str, Any]]:
     """What an entry gains over its host, if it is wrapped, and over the baselines; seed by seed."""
     values = entry_values(entry)
@@ -294,13 +297,12 @@ def _paired(
     }
     found: dict[str, str | dict[str, Any]] = {}
     over = {}
-    for key, group in runs.items():
-        other, _, kind = key.partition("|")
+    for (other, kind), group in runs.items():
         others = entry_values(other)
         is_host = "wrapper" in values and others == bare
         baseline = others["algorithm"] in BASELINES and "wrapper" not in others
         if kind == preferences and other != entry and (is_host or baseline):
-            gain = _difference(runs[f"{entry}|{preferences}"], group)
+            gain = _difference(runs[entry, preferences], group)
             if gain is not None:
                 over[other] = gain
                 found |= {"host": other} if is_host else {}
@@ -336,7 +338,7 @@ def _baselines(runs: Sequence[Run]) -> dict[str, dict[str, float]]:
     }
 
 
-def spread_of(values: Iterable[Mapping[str, float]]) -> dict[str, dict[str, float]]:
+def spread_of(values: Iterable[Mapping[str, float]]) -> dict[str, Spread]:
     """Mean and population standard deviation of each measure, of the runs that have it."""
     rows = list(values)
     names = dict.fromkeys(name for row in rows for name in row)

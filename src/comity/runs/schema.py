@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NotRequired, TypedDict
+from typing import Any, Literal, NotRequired, TypedDict
 
 Metrics = dict[str, float]
 """Measures by name."""
@@ -97,10 +97,10 @@ class HistoryEntry(TypedDict):
 
 
 class Spread(TypedDict):
-    """Mean and population standard deviation over seeds."""
+    """Mean and population standard deviation over seeds; None where one value has no spread."""
 
     mean: float
-    std: float
+    std: float | None
 
 
 class Difference(TypedDict):
@@ -109,6 +109,31 @@ class Difference(TypedDict):
     mean: float
     std: float
     each: list[float]
+
+
+class Referenced(TypedDict):
+    """Anything with a reference point: results of a run, a search or a comparison."""
+
+    reference_point: list[float]
+
+
+class MeasuredRow(TypedDict):
+    """Any row with measures over seeds: of a comparison of algorithms or of searches."""
+
+    metrics: dict[str, Spread]
+
+
+class SeededRow(TypedDict):
+    """Any row of several seeds."""
+
+    seeds: list[int]
+
+
+class AlgorithmRow(TypedDict):
+    """Any row of an algorithm: of a comparison, or of a printed table beside ours."""
+
+    algorithm: str
+    centralised: bool
 
 
 class ComparisonRow(TypedDict):
@@ -239,3 +264,79 @@ class SearchComparisonResults(TypedDict):
     trivial: Metrics
     optimum: NotRequired[Metrics]
     rows: list[SearchRow]
+
+
+class PrintedValue(TypedDict):
+    """A mean and a spread as printed in a paper; None where nothing is printed."""
+
+    mean: float | None
+    std: float | None
+
+
+class ReproductionRow(TypedDict):
+    """One row of a printed table beside ours, under the paper's protocol and our defaults."""
+
+    algorithm: str
+    preferences: str
+    printed: PrintedValue
+    paper_protocol: PrintedValue
+    our_defaults: PrintedValue
+    trivial: float | None
+    optimum: float | None
+    dropped: NotRequired[dict[str, float]]
+    strict_hypervolume: NotRequired[float | None]
+
+
+class ReproductionResults(TypedDict):
+    """A printed table of one measure on one problem beside ours."""
+
+    table: str
+    measure: str
+    problem: str
+    rows: list[ReproductionRow]
+
+
+class PerClientRow(TypedDict):
+    """One printed hypervolume per client beside ours."""
+
+    problem: str
+    clients: int
+    split: NotRequired[float]
+    algorithm: str
+    centralised: bool
+    printed: PrintedValue
+    ours: Spread
+    trivial: float
+    reference: float | None
+
+
+class PerClientResults(TypedDict):
+    """A printed table of hypervolumes per client beside ours."""
+
+    table: str
+    measure: str
+    across: Literal["clients", "split"] | None
+    """What the table varies; None where it has one panel per problem."""
+    reference_point: list[float]
+    rows: list[PerClientRow]
+
+
+class SearchReproductionRow(TypedDict):
+    """One row of a printed table of searches beside ours."""
+
+    measure: str
+    row: str
+    printed: PrintedValue
+    paper_protocol: PrintedValue
+    our_defaults: PrintedValue
+    random_control: PrintedValue
+    optimum: float | None
+
+
+class SearchReproductionResults(TypedDict):
+    """A printed table of searches beside ours, with the control of random weights."""
+
+    table: str
+    problem: str
+    reference_point: list[float]
+    rows: list[SearchReproductionRow]

@@ -26,6 +26,7 @@ from comity.runs.compare import merge, seed_list, spread_of, start
 from comity.runs.directory import CONFIG
 from comity.runs.execute import check_workers, free_path
 from comity.runs.parallel import Job, run_jobs
+from comity.runs.schema import GrowthEntry, SearchComparisonResults
 from comity.searches.candidates import find
 from comity.searches.configuration import (
     SearchConfiguration,
@@ -44,7 +45,7 @@ class SearchComparison:
     """A finished comparison of searches: its table and the searches behind it."""
 
     path: Path
-    results: dict[str, Any]
+    results: SearchComparisonResults
     searches: dict[str, list[Search]]
     """Searches by entry, one a seed."""
 
@@ -163,10 +164,12 @@ def _work(path: Path, tell: OnRound) -> None:
     execute_search(Search.open(path), on_round=tell)
 
 
-def _tabulate(problem: str, searches: Mapping[str, Sequence[Search]], path: Path) -> dict[str, Any]:
+def _tabulate(
+    problem: str, searches: Mapping[str, Sequence[Search]], path: Path
+) -> SearchComparisonResults:
     """Mean and spread of every measure over the seeds, and hypervolume over evaluations."""
     first = next(iter(searches.values()))[0].results
-    table: dict[str, Any] = {
+    table: SearchComparisonResults = {
         "problem": problem,
         "reference_point": first["reference_point"],
         "trivial": first["trivial"],
@@ -194,10 +197,10 @@ def _tabulate(problem: str, searches: Mapping[str, Sequence[Search]], path: Path
     return table
 
 
-def growth(searches: Sequence[Search]) -> list[dict[str, Any]]:
+def growth(searches: Sequence[Search]) -> list[GrowthEntry]:
     """Hypervolume after each iteration that all seeds reached: mean, spread, and what it cost."""
     histories = [search.history for search in searches]
-    entries = []
+    entries: list[GrowthEntry] = []
     for number in range(min(map(len, histories))):
         at = [history[number] for history in histories]
         values = np.array([entry["hypervolume"] for entry in at])

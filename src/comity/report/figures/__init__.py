@@ -1,18 +1,17 @@
-"""Pictures as PNG files: one function a figure, in one style."""
+"""Pictures as PNG files: one function per figure, in one style."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from matplotlib.figure import Figure
 
-from comity.report.figures.agent import agent_rewards, allotted, embeddings
+from comity.report.figures.agent import agent_rewards, agent_weights, embeddings
 from comity.report.figures.bars import bars
 from comity.report.figures.clusters import clusters
 from comity.report.figures.conflict import conflict, conflicts
-from comity.report.figures.found import found
 from comity.report.figures.front import front
 from comity.report.figures.fronts import fronts
 from comity.report.figures.growth import growth
@@ -20,26 +19,30 @@ from comity.report.figures.learning import learning
 from comity.report.figures.mixing import mixing
 from comity.report.figures.partition import partition
 from comity.report.figures.reaches import reaches
-from comity.report.figures.reproduced import reproduced
+from comity.report.figures.reproduction import reproduction_figure
 from comity.report.figures.rewards import rewards
 from comity.report.figures.rounds import rounds
 from comity.report.figures.scores import scores
+from comity.report.figures.search_front import search_front
 from comity.report.figures.spans import response, spans
 from comity.report.figures.style import save
 from comity.report.figures.weights import weights
-from comity.report.measures import single
+from comity.report.measures import has_single_objective
 from comity.report.series.growth import growth_of, growths_of
+from comity.report.series.learning import Runs
 from comity.runs.directory import Run
+from comity.runs.schema import ComparisonResults, PerClientResults
 from comity.searches import Search
 from comity.searches.comparison import SearchComparison
 
 Pictures = dict[str, Path]
+"""Files of pictures by name."""
 
 
 def draw_run(run: Run) -> Pictures:
-    """All pictures of a finished run, by name; those with nothing to show are left out."""
+    """Draw all pictures of a finished run; those with nothing to show are left out."""
     figures: dict[str, Figure | None]
-    if single(run.results):
+    if has_single_objective(run.results):
         figures = {"scores": scores(run), "rounds": rounds(run)}
     else:
         figures = {
@@ -51,7 +54,7 @@ def draw_run(run: Run) -> Pictures:
     figures |= {
         "conflict": conflict(run),
         "mixing": mixing(run),
-        "allotted": allotted(run),
+        "allotted": agent_weights(run),
         "agent_rewards": agent_rewards(run),
         "embeddings": embeddings(run),
         "clusters": clusters(run),
@@ -60,21 +63,19 @@ def draw_run(run: Run) -> Pictures:
     return _save_all(run.path, figures)
 
 
-def draw_comparison(
-    path: Path, comparison: Mapping[str, Any], runs: Mapping[str, Sequence[Run]]
-) -> Pictures:
-    """All pictures of a comparison, by name."""
+def draw_comparison(path: Path, comparison: ComparisonResults, runs: Runs) -> Pictures:
+    """Draw all pictures of a comparison into the directory ``path``."""
     figures: dict[str, Figure | None] = {"bars": bars(comparison)}
-    if not single(comparison):
+    if not has_single_objective(comparison):
         figures |= {"reaches": reaches(comparison, runs), "fronts": fronts(comparison, runs)}
     figures |= {"learning": learning(comparison, runs), "conflicts": conflicts(comparison, runs)}
     return _save_all(path, figures)
 
 
 def draw_search(search: Search) -> Pictures:
-    """All pictures of a finished search, by name."""
+    """Draw all pictures of a finished search."""
     figures = {
-        "front": found(search),
+        "front": search_front(search),
         "growth": growth(growth_of(search)),
         "weights": weights(search),
     }
@@ -82,13 +83,19 @@ def draw_search(search: Search) -> Pictures:
 
 
 def draw_searches(comparison: SearchComparison) -> Pictures:
-    """The pictures of a comparison of searches, by name."""
+    """Draw the pictures of a comparison of searches."""
     return _save_all(comparison.path, {"growth": growth(growths_of(comparison))})
 
 
 def draw_reproduction(path: Path, results: Mapping[str, Any]) -> Pictures:
-    """The picture of a printed table beside ours, named after the table."""
-    return _save_all(path, {results["table"]: reproduced(results)})
+    """Draw a printed table of hypervolumes per client beside ours.
+
+    Args:
+        path: The directory of the picture, which is named after the table.
+        results: The JSON content of the reproduction.
+    """
+    table = cast(PerClientResults, results)
+    return _save_all(path, {table["table"]: reproduction_figure(table)})
 
 
 def _save_all(path: Path, figures: Mapping[str, Figure | None]) -> Pictures:
@@ -103,7 +110,7 @@ def _save_all(path: Path, figures: Mapping[str, Figure | None]) -> Pictures:
 __all__ = [
     "Pictures",
     "agent_rewards",
-    "allotted",
+    "agent_weights",
     "bars",
     "clusters",
     "conflict",
@@ -114,7 +121,6 @@ __all__ = [
     "draw_search",
     "draw_searches",
     "embeddings",
-    "found",
     "front",
     "fronts",
     "growth",
@@ -122,11 +128,12 @@ __all__ = [
     "mixing",
     "partition",
     "reaches",
-    "reproduced",
+    "reproduction_figure",
     "response",
     "rewards",
     "rounds",
     "scores",
+    "search_front",
     "spans",
     "weights",
 ]

@@ -1,4 +1,4 @@
-"""Algorithms side by side."""
+"""Measures of algorithms side by side."""
 
 from __future__ import annotations
 
@@ -13,56 +13,58 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from comity.core.typing import FloatArray
-from comity.report.figures.style import GREY, PALETTE, canvas, plain_numbers, styled
+from comity.report.colours import GREY, PALETTE
+from comity.report.figures.style import canvas, plain_numbers, styled
 from comity.report.measures import (
     Measure,
-    compared,
-    folded,
+    compared_measures,
+    display_names,
+    fold_label,
+    has_single_objective,
     number,
-    shown_names,
-    single,
     with_pooled,
 )
+from comity.report.series.comparison import Baseline, baseline_values, measure_arrays
+from comity.runs.schema import ComparisonResults
 
-Rows = Sequence[Mapping[str, Any]]
 _COLUMNS = 3
-_DASHES: dict[str, Any] = {"optimum": (0, (6, 2)), "trivial": (0, (1, 1.5))}
+_DASHES: dict[Baseline, Any] = {"optimum": (0, (6, 2)), "trivial": (0, (1, 1.5))}
 
 
 @styled
-def bars(comparison: Mapping[str, Any]) -> Figure:
-    """One panel a measure; algorithms down, preference distributions in colours; mean and std.
+def bars(comparison: ComparisonResults) -> Figure:
+    """Draw mean and std, one panel per measure; algorithms down, distributions in colours.
 
     Bars start at zero. Where all values lie close together far from it, or over several orders
     of magnitude, bars would hide or distort the differences, and dots are drawn instead.
     """
-    rows: Rows = with_pooled(comparison)
-    measures = compared(rows, single(comparison))
+    rows, single_objective = with_pooled(comparison), has_single_objective(comparison)
+    measures = compared_measures(rows, single_objective)
     algorithms = list(dict.fromkeys(row["algorithm"] for row in rows))
     kinds = list(dict.fromkeys(row["preferences"] for row in rows))
     columns = min(_COLUMNS, len(measures))
     lines = -(-len(measures) // columns)
-    names = [folded(name) for name in shown_names(rows).values()]
+    names = [fold_label(name) for name in display_names(rows).values()]
     tall = max(0.095 * len(kinds) + 0.09, 0.125 * max(name.count("\n") + 1 for name in names))
     each = max(1.3, len(algorithms) * tall + 0.55)
     figure = canvas(7.2, lines * each + 0.3)
     grid = figure.subplots(lines, columns, squeeze=False)
-    for place, axes in enumerate(grid.flat):
-        if place >= len(measures):
+    for index, axes in enumerate(grid.flat):
+        if index >= len(measures):
             axes.axis("off")
             continue
-        _panel(axes, {**comparison, "rows": rows}, measures[place], algorithms, kinds)
-        if place % columns:
+        _panel(axes, {**comparison, "rows": rows}, measures[index], algorithms, kinds)
+        if index % columns:
             axes.tick_params(labelleft=False)
     known = [name for name in _DASHES if name in comparison or any(name in row for row in rows)]
-    handles = _legend([] if single(comparison) else kinds, known)
+    handles = _legend([] if single_objective else kinds, known)
     if handles:
         figure.legend(handles=handles, loc="outside upper center", ncols=len(handles))
     return figure
 
 
-def _legend(kinds: Sequence[str], baselines: Sequence[str]) -> list[Artist]:
-    colours = [PALETTE[place % len(PALETTE)] for place in range(len(kinds))]
+def _legend(kinds: Sequence[str], baselines: Sequence[Baseline]) -> list[Artist]:
+    colours = [PALETTE[index % len(PALETTE)] for index in range(len(kinds))]
     handles: list[Artist] = [
         Patch(color=colour, label=kind) for colour, kind in zip(colours, kinds, strict=True)
     ]
@@ -73,12 +75,12 @@ def _legend(kinds: Sequence[str], baselines: Sequence[str]) -> list[Artist]:
 
 def _panel(
     axes: Axes,
-    comparison: Mapping[str, Any],
+    comparison: ComparisonResults,
     measure: Measure,
     algorithms: Sequence[str],
     kinds: Sequence[str],
 ) -> None:
-    means, stds = _table(comparison["rows"], measure.name, algorithms, kinds)
+    means, stds = measure_arrays(comparison["rows"], measure.name, algorithms, kinds)
     style = _style(means, measure)
     height = 0.8 / len(kinds)
     for column in range(len(kinds)):
@@ -97,28 +99,14 @@ def _panel(
         plain_numbers(axes.xaxis)
     else:
         axes.locator_params(axis="x", nbins=4)
-    names = shown_names(comparison["rows"])
-    axes.set_yticks(range(len(algorithms)), [folded(names[name]) for name in algorithms])
+    names = display_names(comparison["rows"])
+    axes.set_yticks(range(len(algorithms)), [fold_label(names[name]) for name in algorithms])
     axes.set_ylim(len(algorithms) - 0.45, -0.55)
     axes.tick_params(axis="y", length=0)
     axes.grid(True, axis="x")
     axes.set_title(measure.label + measure.arrow)
-    for yardstick in _DASHES if measure.better else ():
-        _yardstick(axes, yardstick, _known(comparison, yardstick, measure.name))
-
-
-def _table(
-    rows: Rows, name: str, algorithms: Sequence[str], kinds: Sequence[str]
-) -> tuple[FloatArray, FloatArray]:
-    """Means and standard deviations (algorithms x distributions); NaN where there is none."""
-    means = np.full((len(algorithms), len(kinds)), np.nan)
-    stds = np.zeros(means.shape)
-    for row in rows:
-        metric = row["metrics"].get(name)
-        if metric is not None and metric["mean"] is not None:
-            place = algorithms.index(row["algorithm"]), kinds.index(row["preferences"])
-            means[place], stds[place] = metric["mean"], metric.get("std") or 0.0
-    return means, stds
+    for baseline in _DASHES if measure.better else ():
+        _baseline(axes, baseline, baseline_values(comparison, baseline, measure.name))
 
 
 def _style(means: FloatArray, measure: Measure) -> str:
@@ -158,29 +146,17 @@ def _draw(
         )
 
 
-def _known(comparison: Mapping[str, Any], yardstick: str, name: str) -> dict[str, float]:
-    """A yardstick's value for each preference distribution, or one for all if they agree."""
-    common = comparison.get(yardstick, {})
-    values = {
-        row["preferences"]: row.get(yardstick, common).get(name) for row in comparison["rows"]
-    }
-    known = {kind: float(value) for kind, value in values.items() if value is not None}
-    if known and np.ptp(list(known.values())) < 1e-9:
-        return {"": next(iter(known.values()))}
-    return known
-
-
-def _yardstick(axes: Axes, yardstick: str, values: Mapping[str, float]) -> None:
-    """Lines in the colours of their distributions; words where a line would squeeze the rest."""
+def _baseline(axes: Axes, baseline: Baseline, values: Mapping[str, float]) -> None:
+    """Draw lines in the colours of their distributions; text where lines would squeeze the rest."""
     low, high = axes.get_xlim()
     room = 0.3 * (high - low)
     if all(low - room <= value <= high + room for value in values.values()):
-        for place, (kind, value) in enumerate(values.items()):
-            colour = PALETTE[place % len(PALETTE)] if kind else GREY
+        for index, (kind, value) in enumerate(values.items()):
+            colour = PALETTE[index % len(PALETTE)] if kind else GREY
             axes.axvline(
-                value, color=colour, linewidth=1, linestyle=_DASHES[yardstick], gid=yardstick
+                value, color=colour, linewidth=1, linestyle=_DASHES[baseline], gid=baseline
             )
     else:
-        spoken = sorted({number(value, 3) for value in values.values()})
-        parts = [axes.get_xlabel(), f"{yardstick}: {' / '.join(spoken)}"]
+        texts = sorted({number(value, 3) for value in values.values()})
+        parts = [axes.get_xlabel(), f"{baseline}: {' / '.join(texts)}"]
         axes.set_xlabel("; ".join(filter(None, parts)), fontsize=6.5, color=GREY)

@@ -1,9 +1,8 @@
-"""How much clients' updates are against each other, and against the server's step."""
+"""Conflicts of clients' updates with each other, and with the server's step."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -11,69 +10,61 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
 from comity.core.typing import FloatArray
-from comity.report.figures.learning import Runs
-from comity.report.figures.style import canvas, legend_above, series, styled
-from comity.report.measures import folded, single
+from comity.report.figures.style import canvas, legend_above, line_style, styled
+from comity.report.measures import fold_label, has_single_objective
+from comity.report.series.conflict import SHARES, conflict_shares
+from comity.report.series.learning import Runs
 from comity.runs.directory import Run
+from comity.runs.schema import ComparisonResults
 
-_SHARES = {
-    "pairs": "pairs of clients whose updates point apart",
-    "mean": "clients against the plain mean",
-    "guided": "clients against the step taken",
-}
 _COLUMNS = 3
-_MARKED = 15  # rounds; so few points would not be seen in a line
+_MARKED = 15  # rounds: lines with at most so many points get markers
 
 
 @styled
 def conflict(run: Run) -> Figure | None:
-    """Shares of pairs and of clients, round by round; None where nobody measured them."""
+    """Draw shares of pairs and of clients, round by round; None where none were measured."""
     return _panels({"": [run]})
 
 
 @styled
-def conflicts(comparison: Mapping[str, Any], runs: Runs) -> Figure | None:
-    """The same of each wrapped algorithm of a comparison: means over seeds."""
-    several = not single(comparison) and len({key.partition("|")[2] for key in runs}) > 1
+def conflicts(comparison: ComparisonResults, runs: Runs) -> Figure | None:
+    """Draw the same of each wrapped algorithm of a comparison: means over seeds."""
+    several = not has_single_objective(comparison) and len({kind for _, kind in runs}) > 1
     return _panels(
-        {key.replace("|", ", ") if several else key.partition("|")[0]: runs[key] for key in runs}
+        {f"{entry}, {kind}" if several else entry: seeds for (entry, kind), seeds in runs.items()}
     )
 
 
-def _panels(named: Mapping[str, Sequence[Run]]) -> Figure | None:
-    found = {name: [_told(run) for run in runs] for name, runs in named.items()}
-    found = {name: told for name, told in found.items() if told and all(map(len, told))}
-    if not found:
+def _panels(runs: Mapping[str, Sequence[Run]]) -> Figure | None:
+    """Draw one panel per title; runs without conflicts have none."""
+    shares = {title: [conflict_shares(run) for run in seeds] for title, seeds in runs.items()}
+    shares = {title: seeds for title, seeds in shares.items() if seeds and all(map(len, seeds))}
+    if not shares:
         return None
-    columns = min(_COLUMNS, len(found))
-    lines = -(-len(found) // columns)
+    columns = min(_COLUMNS, len(shares))
+    lines = -(-len(shares) // columns)
     figure = canvas(5.0 if columns == 1 else 2.4 * columns, 2.1 * lines + 0.8)
     grid = figure.subplots(lines, columns, squeeze=False, sharex=True, sharey=True)
-    for axes in grid.flat[len(found) :]:
+    for axes in grid.flat[len(shares) :]:
         axes.axis("off")
-    for axes, (name, told) in zip(grid.flat, found.items(), strict=False):
-        _panel(axes, told)
-        axes.set_title(folded(name))
+    for axes, (title, seeds) in zip(grid.flat, shares.items(), strict=False):
+        _panel(axes, seeds)
+        axes.set_title(fold_label(title))
     figure.supxlabel("round", fontsize=8)
     figure.supylabel("share", fontsize=8)
     legend_above(figure, grid.flat[0])
     return figure
 
 
-def _told(run: Run) -> FloatArray:
-    """Rounds in which conflicts were measured, and what was found: a column each."""
-    entries = [e for e in run.history if _SHARES.keys() <= (e.get("conflict") or {}).keys()]
-    return np.array([[e["round"], *(e["conflict"][name] for name in _SHARES)] for e in entries])
-
-
-def _panel(axes: Axes, told: Sequence[FloatArray]) -> None:
-    length = min(map(len, told))
-    values = np.stack([lines[:length] for lines in told])
+def _panel(axes: Axes, seeds: Sequence[FloatArray]) -> None:
+    length = min(map(len, seeds))
+    values = np.stack([shares[:length] for shares in seeds])
     rounds, means, stds = values[0, :, 0], values.mean(axis=0)[:, 1:], values.std(axis=0)[:, 1:]
-    for place, label in enumerate(_SHARES.values()):
-        look, mean, std = series(place), means[:, place], stds[:, place]
+    for index, label in enumerate(SHARES.values()):
+        look, mean, std = line_style(index), means[:, index], stds[:, index]
         # a line that lies on another must not hide it
-        look |= {"linewidth": 2.7 - 0.8 * place, "markersize": 5.5 - 1.3 * place}
+        look |= {"linewidth": 2.7 - 0.8 * index, "markersize": 5.5 - 1.3 * index}
         axes.plot(rounds, mean, marker="o" if length <= _MARKED else "", label=label, **look)
         axes.fill_between(rounds, mean - std, mean + std, color=look["color"], alpha=0.12, lw=0)
     axes.set_ylim(-0.03, 1.03)

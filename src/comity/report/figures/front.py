@@ -1,4 +1,4 @@
-"""Where the clients' models lie among the objectives."""
+"""Objective vectors of the clients' models."""
 
 from __future__ import annotations
 
@@ -15,11 +15,14 @@ from matplotlib.transforms import ScaledTranslation
 
 from comity.core.typing import AnyArray, BoolArray, FloatArray, IntArray
 from comity.problems import Problem
-from comity.report.figures.marks import Marks, draw_marks, mark_handles, marks_of, view
+from comity.report.colours import GREY, PALETTE, WEIGHTS
+from comity.report.figures.baselines import baseline_handles, draw_baselines
 from comity.report.figures.pairs import DOT, dot, frame, pairs, target_dot
-from comity.report.figures.style import GREY, MARKERS, PALETTE, WEIGHTS, styled, title_of
-from comity.report.measures import number
+from comity.report.figures.style import MARKERS, styled
+from comity.report.measures import number, objective_label
+from comity.report.series.baselines import Baselines, baselines_of
 from comity.report.series.curves import objectives_of, preferences_of
+from comity.report.series.limits import limits_with_baselines
 from comity.runs.directory import Run
 
 HOLLOW = "trivial, left out of the front"
@@ -28,7 +31,7 @@ _GOLDEN = np.pi * (3.0 - np.sqrt(5.0))
 
 @dataclass(frozen=True)
 class _Scene:
-    """Everything that the panels share."""
+    """Values that the panels share."""
 
     points: FloatArray
     target: FloatArray | None
@@ -37,34 +40,34 @@ class _Scene:
     colours: AnyArray
     markers: Sequence[str]
     counted: BoolArray
-    """Which points count for the front; the others are hollow."""
-    marks: Marks
+    """Whether each point counts for the front; the others are hollow."""
+    baselines: Baselines
 
 
 @styled
 def front(run: Run) -> Figure:
-    """One dot a client, coloured by its preference, over the known front or reference set.
+    """Draw one dot per client, coloured by its preference, over the known front.
 
     Clients with equal objectives stand around their common point, with their number beside it.
     """
     problem, preferences = run.configuration.get_problem(), preferences_of(run)
-    marks = marks_of(run.results, problem)
+    baselines = baselines_of(run.results, problem)
     if len(problem.objectives) == 2:
-        return _one_panel(problem, preferences, objectives_of(run), marks)
-    return _pairs(problem, preferences, objectives_of(run), marks)
+        return _one_panel(problem, preferences, objectives_of(run), baselines)
+    return _pairs(problem, preferences, objectives_of(run), baselines)
 
 
 def _one_panel(
-    problem: Problem, preferences: FloatArray, points: FloatArray, marks: Marks
+    problem: Problem, preferences: FloatArray, points: FloatArray, baselines: Baselines
 ) -> Figure:
-    made = pairs([title_of(objective) for objective in problem.objectives])
+    grid = pairs([objective_label(objective) for objective in problem.objectives])
     markers = ["o"] * len(points)
     weights, counted = preferences[:, 0], problem.counts(points)
     colours = WEIGHTS(weights)
-    scene = _Scene(points, problem.target(), weights, colours, markers, counted, marks)
-    _panel(made.corner, scene, (0, 1))
+    scene = _Scene(points, problem.target(), weights, colours, markers, counted, baselines)
+    _panel(grid.corner, scene, (0, 1))
     mappable = ScalarMappable(Normalize(0, 1), WEIGHTS)
-    bar = made.figure.colorbar(mappable, ax=made.corner, aspect=30, pad=0.02)
+    bar = grid.figure.colorbar(mappable, ax=grid.corner, aspect=30, pad=0.02)
     bar.set_label(f"client's weight on {problem.objectives[0].name}")
     bar.outline.set_visible(False)
     handles = [dot("o", WEIGHTS(0.5), "client")]
@@ -72,15 +75,15 @@ def _one_panel(
         handles.insert(0, target_dot(problem))
     others = _others(scene)
     if others:  # too many to stand among the points
-        made.figure.legend(handles=handles + others, loc="outside upper center", ncols=2)
+        grid.figure.legend(handles=handles + others, loc="outside upper center", ncols=2)
     else:
-        made.corner.legend(handles=handles, loc="lower left")
-    return made.figure
+        grid.corner.legend(handles=handles, loc="lower left")
+    return grid.figure
 
 
 def _others(scene: _Scene) -> list[Line2D]:
-    """What the legend of a problem with data says beyond the clients."""
-    handles = mark_handles(scene.marks)
+    """Return the handles beyond the clients; only problems with data have any."""
+    handles = baseline_handles(scene.baselines)
     undefined = ~np.isfinite(scene.points).all(axis=1)
     if not scene.counted[~undefined].all():
         handles.insert(0, dot("o", GREY, HOLLOW, markerfacecolor="white"))
@@ -89,10 +92,12 @@ def _others(scene: _Scene) -> list[Line2D]:
     return handles
 
 
-def _pairs(problem: Problem, preferences: FloatArray, points: FloatArray, marks: Marks) -> Figure:
-    """All pairs of objectives; colours and shapes say what a client cares for most."""
+def _pairs(
+    problem: Problem, preferences: FloatArray, points: FloatArray, baselines: Baselines
+) -> Figure:
+    """Draw all pairs of objectives; colours and shapes show a client's largest weight."""
     objectives = problem.objectives
-    made = pairs([title_of(objective) for objective in objectives])
+    grid = pairs([objective_label(objective) for objective in objectives])
     chief = preferences.argmax(axis=1)
     palette = np.array([PALETTE[i % len(PALETTE)] for i in range(len(objectives))])
     shapes = [MARKERS[i % len(MARKERS)] for i in range(len(objectives))]
@@ -104,9 +109,9 @@ def _pairs(problem: Problem, preferences: FloatArray, points: FloatArray, marks:
         palette[chief],
         markers,
         problem.counts(points),
-        marks,
+        baselines,
     )
-    for pair, axes in made.panels.items():
+    for pair, axes in grid.panels.items():
         _panel(axes, scene, pair)
     handles = [
         dot(shape, colour, f"mostly {objective.name} ({(chief == i).sum()})")
@@ -117,17 +122,19 @@ def _pairs(problem: Problem, preferences: FloatArray, points: FloatArray, marks:
     if scene.target is not None:
         handles.append(target_dot(problem))
     handles += _others(scene)
-    made.corner.legend(handles=handles, loc="center", title="clients who care")
-    return made.figure
+    grid.corner.legend(handles=handles, loc="center", title="clients who care")
+    return grid.figure
 
 
 def _panel(axes: Axes, scene: _Scene, pair: tuple[int, int]) -> None:
-    """Two of the objectives against each other."""
+    """Draw two of the objectives against each other."""
     defined = np.flatnonzero(np.isfinite(scene.points).all(axis=1))
     points = np.round(scene.points[defined], 6)
-    low, high = (edge[list(pair)] for edge in view(points, scene.target, scene.marks))
+    low, high = (
+        edge[list(pair)] for edge in limits_with_baselines(points, scene.target, scene.baselines)
+    )
     frame(axes, low, high, None if scene.target is None else scene.target[:, pair])
-    draw_marks(axes, scene.marks, pair, low, high)
+    draw_baselines(axes, scene.baselines, pair, low, high)
     places, group, counts = np.unique(
         points[:, pair], axis=0, return_inverse=True, return_counts=True
     )
@@ -139,7 +146,7 @@ def _panel(axes: Axes, scene: _Scene, pair: tuple[int, int]) -> None:
 
 
 def _flowers(axes: Axes, scene: _Scene, shown: FloatArray, groups: Sequence[IntArray]) -> None:
-    """Each client's dot; those of one place side by side like seeds of a sunflower."""
+    """Draw each client's dot; those at one point side by side like seeds of a sunflower."""
     for at, members in zip(shown, groups, strict=True):
         members = members[np.argsort(scene.ranks[members], kind="stable")]
         for client, (dx, dy) in zip(members.tolist(), _seats(len(members)) / 72, strict=True):
@@ -160,7 +167,7 @@ def _flowers(axes: Axes, scene: _Scene, shown: FloatArray, groups: Sequence[IntA
 
 
 def _seats(count: int) -> FloatArray:
-    """Places around a common point, in points; one alone stands on it."""
+    """Return positions around a common point, in points; a single one stands on it."""
     seat = np.arange(count)
     radius, angle = 0.56 * DOT * np.sqrt(seat + 0.5), seat * _GOLDEN
     places = np.column_stack([radius * np.cos(angle), radius * np.sin(angle)])
@@ -168,7 +175,7 @@ def _seats(count: int) -> FloatArray:
 
 
 def _note(axes: Axes, place: FloatArray, drawn: FloatArray, count: int) -> None:
-    """How many clients share a place, and where it really is if it lies off the axes."""
+    """Write how many clients share a point, and its coordinates if it lies off the axes."""
     text = f"×{count}" if count > 1 else ""
     if not np.allclose(place, drawn):
         text += f" off the axes, at ({number(place[0])}, {number(place[1])})"

@@ -13,87 +13,72 @@ from matplotlib.lines import Line2D
 
 from comity.core.pareto import nondominated
 from comity.core.typing import FloatArray
-from comity.problems import Problem
-from comity.report.figures.learning import Runs
-from comity.report.figures.marks import draw_marks, mark_handles, marks_of, view
+from comity.report.colours import GREY
+from comity.report.figures.baselines import baseline_handles, draw_baselines
 from comity.report.figures.pairs import attained, frame, off_axes
-from comity.report.figures.style import GREY, canvas, legend_columns, series, styled, title_of
-from comity.report.measures import has_data, shown_names
-from comity.report.series.curves import objectives_of
-from comity.runs.directory import Run
-
-SHARED = "one weight for all clients of a run, each point their mean"
+from comity.report.figures.style import canvas, legend_columns, line_style, styled
+from comity.report.measures import display_names, has_data, objective_label
+from comity.report.series.baselines import comparison_baselines
+from comity.report.series.fronts import SHARED, pooled_sets, shared_sets
+from comity.report.series.learning import Runs, first_run
+from comity.report.series.limits import limits_with_baselines
+from comity.runs.schema import ComparisonResults
 
 
 @styled
-def fronts(comparison: Mapping[str, Any], runs: Runs) -> Figure | None:
-    """The models of all seeds' clients as one set, and its front; one colour an algorithm.
+def fronts(comparison: ComparisonResults, runs: Runs) -> Figure | None:
+    """Draw the models of all seeds' clients as one set, and its front; one colour per algorithm.
 
     Preference distributions stand side by side; with more than two objectives they stand below
     each other, and pairs of objectives side by side. Weights that all clients share make one set,
     to which each run gives the mean over its clients. None where clients have no data.
     """
-    if not has_data(comparison) or not any(runs.values()):
+    first = first_run(runs)
+    if not has_data(comparison) or first is None:
         return None
-    first = next(seeds[0] for seeds in runs.values() if seeds)
     problem = first.configuration.get_problem()
     kinds = list(dict.fromkeys(row["preferences"] for row in comparison["rows"]))
     if len(kinds) > 1 and all(kind.startswith("same:") for kind in kinds):
-        sets, kinds = _shared(runs, problem), [SHARED]
+        sets, kinds = shared_sets(runs, problem), [SHARED]
     else:
-        sets = {key: _points(seeds, problem) for key, seeds in runs.items() if seeds}
+        sets = pooled_sets(runs, problem)
     looks = _looks(list(dict.fromkeys(row["algorithm"] for row in comparison["rows"])))
     pairs = list(combinations(range(len(problem.objectives)), 2))
-    marks = marks_of(first.results | {"trivial": comparison["trivial"]}, problem)
-    limits = view(np.concatenate(list(sets.values())), None, marks)
+    baselines = comparison_baselines(comparison, first.results, problem)
+    limits = limits_with_baselines(np.concatenate(list(sets.values())), None, baselines)
     across = len(kinds) if len(pairs) == 1 else len(pairs)
     down = len(kinds) * len(pairs) // across
     figure = canvas(max(4.4, 2.5 * across), (3.2 if across == 1 else 2.3) * down + 0.4)
     grid = figure.subplots(down, across, squeeze=False)
-    titles = [title_of(objective) for objective in problem.objectives]
+    titles = [objective_label(objective) for objective in problem.objectives]
     panels = [(kind, pair) for kind in kinds for pair in pairs]
     for axes, (kind, pair) in zip(grid.flat, panels, strict=True):
         low, high = (edge[list(pair)] for edge in limits)
         frame(axes, low, high, None)
-        draw_marks(axes, marks, pair, low, high)
-        own = {name: sets[f"{name}|{kind}"] for name in looks if f"{name}|{kind}" in sets}
-        for algorithm, points in own.items():
+        draw_baselines(axes, baselines, pair, low, high)
+        shown = {name: sets[name, kind] for name in looks if (name, kind) in sets}
+        for algorithm, points in shown.items():
             _draw(axes, points, pair, (low, high), looks[algorithm])
-        drawn = np.concatenate([np.empty((0, len(titles))), *own.values()])
+        drawn = np.concatenate([np.empty((0, len(titles))), *shown.values()])
         note = off_axes(drawn[:, pair], low, high)
         axes.text(0.02, 0.02, note, transform=axes.transAxes, fontsize=6, color=GREY)
         axes.set(xlabel=titles[pair[0]], ylabel=titles[pair[1]], title=kind)
         axes.grid(True)
-    names = shown_names(comparison["rows"])
+    names = display_names(comparison["rows"])
     handles = [Line2D([], [], label=names[name], **look) for name, look in looks.items()]
-    handles += mark_handles(marks)
+    handles += baseline_handles(baselines)
     columns = legend_columns(figure, [str(handle.get_label()) for handle in handles])
     figure.legend(handles=handles, loc="outside upper center", ncols=max(2, columns))
     return figure
 
 
 def _looks(algorithms: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Fronts often share an edge: a later one must leave a rim of an earlier one."""
+    """Return the look of each algorithm, the later the thinner: fronts often share an edge."""
     widths = np.linspace(2.0, 0.9, len(algorithms))
     return {
-        name: {**series(place), "linewidth": widths[place]} for place, name in enumerate(algorithms)
+        name: {**line_style(index), "linewidth": widths[index]}
+        for index, name in enumerate(algorithms)
     }
-
-
-def _shared(runs: Runs, problem: Problem) -> dict[str, FloatArray]:
-    """The mean over clients of every run, by algorithm, whatever weights its clients share."""
-    found: dict[str, list[FloatArray]] = {}
-    for key, seeds in runs.items():
-        means = [np.nanmean(objectives_of(run), axis=0) for run in seeds]
-        found.setdefault(f"{key.partition('|')[0]}|{SHARED}", []).extend(means)
-    sets = {key: np.array(means) for key, means in found.items() if means}
-    return {key: points[problem.counts(points)] for key, points in sets.items()}
-
-
-def _points(seeds: Sequence[Run], problem: Problem) -> FloatArray:
-    """All that count for the front."""
-    points = np.concatenate([objectives_of(run) for run in seeds])
-    return points[problem.counts(points)]
 
 
 def _draw(
@@ -103,7 +88,7 @@ def _draw(
     limits: tuple[FloatArray, FloatArray],
     look: Mapping[str, Any],
 ) -> None:
-    """A set: the points of its front larger and, for two objectives, with the front's rim."""
+    """Draw a set: points of its front are larger and, for two objectives, joined by the rim."""
     if not len(points):
         return
     best = nondominated(points)

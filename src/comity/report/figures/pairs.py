@@ -1,4 +1,4 @@
-"""Panels of pairs: what pictures of vectors among the objectives share."""
+"""Panels of pairs of objectives, and what pictures of objective vectors share."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from comity.core.typing import FloatArray
 from comity.problems import Problem
-from comity.report.figures.style import FAINT, canvas
+from comity.report.colours import FAINT
+from comity.report.figures.style import canvas
 from comity.report.measures import target_label
 
 DOT = 4.6  # diameter of a dot in points
@@ -21,16 +21,16 @@ DOT = 4.6  # diameter of a dot in points
 
 @dataclass(frozen=True)
 class Pairs:
-    """A figure with one panel a pair of dimensions: a single one, or a lower triangle."""
+    """Figure with one panel per pair of dimensions: a single one, or a lower triangle."""
 
     figure: Figure
     panels: dict[tuple[int, int], Axes]
     corner: Axes
-    """Where a legend stands: the only panel, or the empty corner."""
+    """Place of a legend: the only panel, or the empty corner."""
 
 
 def pairs(labels: Sequence[str]) -> Pairs:
-    """Empty panels for dimensions with these labels; only the outer ones have room for them."""
+    """Return empty panels for dimensions with these labels; only outer panels show them."""
     side = len(labels) - 1
     figure = canvas(4.4, 3.2) if side == 1 else canvas(2.4 * side + 0.4, 2.1 * side + 0.3)
     grid = figure.subplots(side, side, squeeze=False)
@@ -49,27 +49,8 @@ def pairs(labels: Sequence[str]) -> Pairs:
     return Pairs(figure, panels, grid[0, side - 1])
 
 
-def limits(
-    points: FloatArray, target: FloatArray | None, least: float = 0.0
-) -> tuple[FloatArray, FloatArray]:
-    """Axis limits; points far from the front must not squeeze it into a corner.
-
-    Points at least so far from it are near in any case, however small it is.
-    """
-    if target is None:
-        low, high = points.min(axis=0), points.max(axis=0)
-    else:
-        low, high = target.min(axis=0), target.max(axis=0)
-        reach = np.maximum(high - low, least)
-        near = np.clip(points, low - reach, high + reach)
-        low, high = np.minimum(low, near.min(axis=0)), np.maximum(high, near.max(axis=0))
-    smallest = 0.05 * least if least else np.where(high > low, 0.0, 0.5)
-    margin = np.maximum(0.07 * (high - low), smallest)
-    return low - margin, high + margin
-
-
 def frame(axes: Axes, low: FloatArray, high: FloatArray, target: FloatArray | None) -> None:
-    """Fix a panel's limits, and put the known front beneath what will be drawn."""
+    """Fix a panel's limits, and draw the known front beneath all else."""
     axes.set_xlim(low[0], high[0])
     axes.set_ylim(low[1], high[1])
     if target is not None:
@@ -77,14 +58,14 @@ def frame(axes: Axes, low: FloatArray, high: FloatArray, target: FloatArray | No
 
 
 def attained(axes: Axes, front: FloatArray, low: FloatArray, **look: Any) -> None:
-    """The rim of what a front of two objectives dominates."""
+    """Draw the rim of the region that a front of two objectives dominates."""
     x = [low[0], *front[:, 0], front[-1, 0]]
     y = [front[0, 1], *front[:, 1], low[1]]
     axes.step(x, y, where="pre", zorder=2, **look)
 
 
 def off_axes(points: FloatArray, low: FloatArray, high: FloatArray) -> str:
-    """How many points are not where they are drawn; nothing if all are."""
+    """Return a note on the points that lie outside the limits; empty if there are none."""
     off = int(((points < low) | (points > high)).any(axis=1).sum())
     return (
         f"{off} {'point' if off == 1 else 'points'} off the axes, drawn at the rim" if off else ""
@@ -92,11 +73,12 @@ def off_axes(points: FloatArray, low: FloatArray, high: FloatArray) -> str:
 
 
 def dot(marker: str, colour: Any, label: str, **look: Any) -> Line2D:
-    """A dot for a legend."""
+    """Return a dot for a legend."""
     return Line2D(
         [], [], linestyle="", marker=marker, color=colour, markersize=DOT, label=label, **look
     )
 
 
 def target_dot(problem: Problem) -> Line2D:
+    """Return the known front's dot for a legend."""
     return dot("o", FAINT, target_label(problem))

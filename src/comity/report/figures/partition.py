@@ -1,4 +1,4 @@
-"""Which client has how much of which class."""
+"""Training samples per client and class."""
 
 from __future__ import annotations
 
@@ -9,29 +9,28 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
-from comity.report.figures.style import PALETTE, canvas, styled
-from comity.report.series.partition import class_counts
+from comity.report.colours import PALETTE
+from comity.report.figures.style import canvas, styled
+from comity.report.series.partition import MOST_CLIENTS, class_counts
 from comity.runs.directory import Run
 
-MOST = 60
-"""More clients than this have no room in the picture."""
-_NAMED = 40  # more of either have room for some of their names only
+_NAMED = 40  # more clients or classes have room for some of their names only
 
 
 @styled
 def partition(run: Run) -> Figure | None:
-    """Bubbles whose areas are numbers of training samples, clients across, classes up.
+    """Draw bubbles whose areas are numbers of training samples, clients across, classes up.
 
     None where labels are no classes, or where there are too many clients.
     """
     counts = class_counts(run)
-    if counts is None or len(counts) > MOST:
+    if counts is None or len(counts) > MOST_CLIENTS:
         return None
     clients, classes = counts.shape
     across, up = min(0.26, 6.3 / clients), min(0.22, 8.0 / classes)  # a cell, in inches
     figure = canvas(max(3.4, clients * across + 0.9), classes * up + 1.1)
     axes = figure.subplots()
-    # of the largest, in points: where cells are narrow it may lap over its neighbours
+    # of the largest bubble, in points: where cells are narrow it may overlap its neighbours
     diameter = 72 * min(0.92 * np.sqrt(across * up), 1.3 * min(across, up))
     area = diameter**2 / counts.max()  # of one sample, in square points
     x, y = np.nonzero(counts)
@@ -64,5 +63,5 @@ def partition(run: Run) -> Figure | None:
 
 
 def _examples(largest: int) -> list[int]:
-    """Numbers for a legend: the largest, and a quarter and a sixteenth of it."""
+    """Return numbers for a legend: the largest, and a quarter and a sixteenth of it."""
     return sorted({largest, max(1, largest // 4), max(1, largest // 16)})

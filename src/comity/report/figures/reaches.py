@@ -1,4 +1,4 @@
-"""What clients reach who have a model for every preference, beside those who have one model."""
+"""Reach of models that take any preference, beside models that take none."""
 
 from __future__ import annotations
 
@@ -12,44 +12,43 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from comity.core.typing import FloatArray
-from comity.report.figures.learning import Runs
-from comity.report.figures.marks import draw_marks, mark_handles, marks_of, view
+from comity.report.colours import GREY, PALETTE
+from comity.report.figures.baselines import baseline_handles, draw_baselines
 from comity.report.figures.pairs import frame, off_axes
 from comity.report.figures.style import (
-    GREY,
     MARKERS,
-    PALETTE,
     canvas,
     legend_columns,
     styled,
-    title_of,
 )
-from comity.report.measures import shown_names, vector
-from comity.report.series.curves import objectives_of
-from comity.runs.directory import Run
+from comity.report.measures import display_names, objective_label, vector
+from comity.report.series.baselines import comparison_baselines
+from comity.report.series.fronts import reached_sets
+from comity.report.series.learning import Runs, first_run
+from comity.report.series.limits import limits_with_baselines
+from comity.runs.schema import ComparisonResults
 
 
 @styled
-def reaches(comparison: Mapping[str, Any], runs: Runs) -> Figure | None:
-    """Means over clients and seeds, strong, above every client of every seed, faint.
+def reaches(comparison: ComparisonResults, runs: Runs) -> Figure | None:
+    """Draw means over clients and seeds, strong, above every client of every seed, faint.
 
     An algorithm has one mean, or one for each preference that its models take. Preference
     distributions stand below each other, pairs of objectives side by side. None where no model
     takes preferences.
     """
-    sets = {key: _reached(seeds) for key, seeds in runs.items() if seeds}
-    spanning = {key.rpartition("|")[0] for key, vectors in sets.items() if vectors.shape[1] > 1}
-    if not spanning:
+    sets, first = reached_sets(runs), first_run(runs)
+    spanning = {entry for (entry, _), vectors in sets.items() if vectors.shape[1] > 1}
+    if not spanning or first is None:
         return None
-    first = next(seeds[0] for seeds in runs.values() if seeds)
     problem = first.configuration.get_problem()
-    marks = marks_of(first.results | {"trivial": comparison["trivial"]}, problem)
+    baselines = comparison_baselines(comparison, first.results, problem)
     every = np.concatenate([vectors.reshape(-1, vectors.shape[2]) for vectors in sets.values()])
-    limits = view(every[np.isfinite(every).all(axis=1)], None, marks)
+    limits = limits_with_baselines(every[np.isfinite(every).all(axis=1)], None, baselines)
     kinds = list(dict.fromkeys(row["preferences"] for row in comparison["rows"]))
     pairs = list(combinations(range(len(problem.objectives)), 2))
-    titles = [title_of(objective) for objective in problem.objectives]
-    looks = _looks(list(shown_names(comparison["rows"])))
+    titles = [objective_label(objective) for objective in problem.objectives]
+    looks = _looks(list(display_names(comparison["rows"])))
     height = 3.2 if len(pairs) == 1 else 2.3
     figure = canvas(max(7.2, 2.5 * len(pairs)), height * len(kinds) + 0.9)
     grid = figure.subplots(len(kinds), len(pairs), squeeze=False)
@@ -57,17 +56,17 @@ def reaches(comparison: Mapping[str, Any], runs: Runs) -> Figure | None:
     for axes, (kind, pair) in zip(grid.flat, panels, strict=True):
         low, high = (edge[list(pair)] for edge in limits)
         frame(axes, low, high, None)
-        draw_marks(axes, marks, pair, low, high)
+        draw_baselines(axes, baselines, pair, low, high)
         for name, look in looks.items():
-            if f"{name}|{kind}" in sets:
-                _draw(axes, sets[f"{name}|{kind}"], pair, (low, high), look)
+            if (name, kind) in sets:
+                _draw(axes, sets[name, kind], pair, (low, high), look)
         note = off_axes(every[:, pair], low, high)
         axes.text(0.02, 0.02, note, transform=axes.transAxes, fontsize=6, color=GREY)
         axes.set(xlabel=titles[pair[0]], ylabel=titles[pair[1]])
         axes.set_title(kind if len(kinds) > 1 else "")
         axes.grid(True)
     lines = spanning if len(pairs) == 1 else set()
-    handles = _legend(comparison, looks, lines) + mark_handles(marks)
+    handles = _legend(comparison, looks, lines) + baseline_handles(baselines)
     columns = legend_columns(figure, [str(handle.get_label()) for handle in handles])
     title = (
         "strong: mean over clients and seeds; faint: each client of each seed\n"
@@ -76,15 +75,6 @@ def reaches(comparison: Mapping[str, Any], runs: Runs) -> Figure | None:
     place: dict[str, Any] = {"loc": "outside upper center", "ncols": columns}
     figure.legend(handles=handles, title=title, title_fontsize=7, **place)
     return figure
-
-
-def _reached(seeds: Sequence[Run]) -> FloatArray:
-    """(clients of all seeds x preferences x objectives); one preference where models take none."""
-    found = []
-    for run in seeds:
-        spans = run.spans
-        found.append(objectives_of(run)[:, None] if spans is None else spans.vectors)
-    return np.concatenate(found)
 
 
 def _looks(algorithms: Sequence[str]) -> dict[str, dict[str, Any]]:
@@ -101,7 +91,7 @@ def _draw(
     limits: tuple[FloatArray, FloatArray],
     look: Mapping[str, Any],
 ) -> None:
-    """One algorithm; what has something undefined is left out."""
+    """Draw one algorithm; clients with undefined scores are left out."""
     clients = vectors[np.isfinite(vectors).all(axis=(1, 2))]
     if not len(clients):
         return
@@ -119,15 +109,15 @@ def _draw(
 
 
 def _legend(
-    comparison: Mapping[str, Any], looks: Mapping[str, Mapping[str, Any]], lines: set[str]
+    comparison: ComparisonResults, looks: Mapping[str, Mapping[str, Any]], lines: set[str]
 ) -> list[Line2D]:
-    """The algorithms and, where each has but one, their hypervolumes."""
+    """Return handles of the algorithms, with the hypervolume where each has only one."""
     rows = comparison["rows"]
-    names = shown_names(rows)
+    names = display_names(rows)
     reached = {row["algorithm"]: row["metrics"]["own_hypervolume"]["mean"] for row in rows}
     handles = []
     for name, look in looks.items():
-        told = f", HV {reached[name]:.3f}" if len(rows) == len(names) else ""
+        value = f", HV {reached[name]:.3f}" if len(rows) == len(names) else ""
         line = {"marker": ""} if name in lines else {"linestyle": "", "markersize": 5}
-        handles.append(Line2D([], [], label=names[name] + told, **{**look, **line}))
+        handles.append(Line2D([], [], label=names[name] + value, **{**look, **line}))
     return handles

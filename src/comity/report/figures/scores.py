@@ -1,4 +1,4 @@
-"""How good each client's model is, where there is one objective."""
+"""Scores of the clients' models in a single objective."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from comity.report.figures.marks import CONSTANT
-from comity.report.figures.style import PALETTE, canvas, legend_above, styled, title_of
-from comity.report.measures import number
+from comity.report.colours import PALETTE
+from comity.report.figures.style import canvas, legend_above, styled
+from comity.report.measures import number, objective_label
+from comity.report.series.baselines import CONSTANT
 from comity.report.series.curves import objectives_of
 from comity.report.series.partition import constant_scores
 from comity.runs.directory import Run
@@ -18,7 +19,7 @@ _NAMED = 40  # more clients than this have no room for their names
 
 @styled
 def scores(run: Run) -> Figure:
-    """A bar a client with the constant classifier's score as a mark, and the mean as a line."""
+    """Draw one bar per client, the constant classifier's score as a dash, the mean as a line."""
     values, constant = objectives_of(run)[:, 0], constant_scores(run)
     clients = np.arange(len(values))
     figure = canvas(min(7.2, 3.4 + 0.12 * len(values)), 2.7)
@@ -36,7 +37,7 @@ def scores(run: Run) -> Figure:
     if objective.unit == "share":
         axes.set_ylim(0, 1)
     axes.set_xlim(-0.7, len(clients) - 0.3)
-    axes.set(xlabel="client", ylabel=f"{title_of(objective)}, test")
+    axes.set(xlabel="client", ylabel=f"{objective_label(objective)}, test")
     if len(clients) <= _NAMED:
         axes.set_xticks(clients)
     else:

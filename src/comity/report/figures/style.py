@@ -1,4 +1,4 @@
-"""The one style of all pictures: type sizes, colours that everybody can tell apart, files."""
+"""Style that all pictures share: type sizes, line styles, legends, axes, files."""
 
 from __future__ import annotations
 
@@ -10,27 +10,16 @@ import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
-from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
 
 from comity.core.typing import FloatArray
-from comity.problems import Objective
+from comity.report.colours import PALETTE
 from comity.report.measures import number
 
 DPI = 200
-GREY, FAINT = "#6b6b6b", "#c9c9c9"
-
-# Okabe and Ito's palette without its yellow, which is too faint on white
-PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#222222")
 DASHES: tuple[Any, ...] = ("-", (0, (4, 1.5)), (0, (1, 1.2)), (0, (5, 1.2, 1, 1.2)))
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
-
-# viridis without its brightest end, for the same reason
-WEIGHTS = ListedColormap(matplotlib.colormaps["viridis"](np.linspace(0.0, 0.93, 256)), "weights")
-
-# the later the darker; blues without their faintest end
-TIMES = ListedColormap(matplotlib.colormaps["Blues"](np.linspace(0.35, 1.0, 256)), "times")
 
 # Any: matplotlib types its settings' names as a Literal that differs between its versions
 _STYLE: Any = {
@@ -65,59 +54,55 @@ _STYLE: Any = {
 }
 
 styled = matplotlib.rc_context(_STYLE)
-"""Decorator: draw a figure in our style, and leave matplotlib's settings as they were."""
+"""Decorator: draw a figure in this style, and leave matplotlib's settings as they were."""
 
 
 def canvas(width: float, height: float) -> Figure:
-    """An empty figure, in inches, that keeps its parts from overlapping."""
+    """Return an empty figure, size in inches, whose parts are kept from overlapping."""
     return Figure(figsize=(width, height), layout="constrained")
 
 
 def save(figure: Figure, path: Path) -> None:
+    """Write a figure as PNG in print quality."""
     figure.savefig(path, dpi=DPI, format="png")
 
 
-def title_of(objective: Objective) -> str:
-    """An objective as an axis label."""
-    return f"{objective.name} ({objective.unit})" if objective.unit else objective.name
-
-
-def series(index: int) -> dict[str, Any]:
-    """Colour and dashes that tell many lines apart."""
+def line_style(index: int) -> dict[str, Any]:
+    """Return the colour and dashes of one of many lines."""
     dashes = DASHES[index // len(PALETTE) % len(DASHES)]
     return {"color": PALETTE[index % len(PALETTE)], "linestyle": dashes}
 
 
 def legend_above(figure: Figure, axes: Axes) -> None:
-    """One legend for all panels, in as many columns as there is room for."""
+    """Put one legend for all panels above them, in as many columns as there is room for."""
     handles, labels = axes.get_legend_handles_labels()
     columns = legend_columns(figure, labels)
-    # what more than two lines take must not be taken from the panels
+    # more than two lines need room that must not be taken from the panels
     more = -(-len(labels) // columns) - 2
     figure.set_figheight(figure.get_figheight() + 0.15 * max(0, more))
     figure.legend(handles, labels, loc="outside upper center", ncols=columns)
 
 
 def legend_columns(figure: Figure, labels: Sequence[str]) -> int:
-    """How many of them fit side by side above a figure."""
+    """Return how many labels fit side by side above a figure."""
     # an entry is its longest label and a stroke; about 15 characters fit on an inch
     room = 15 * figure.get_figwidth() / (max(map(len, labels)) + 6)
     return max(1, min(len(labels), int(room)))
 
 
 def plain_numbers(axis: Axis) -> None:
-    """Numbers as in tables, also on a logarithmic axis."""
+    """Print numbers as in tables, also on a logarithmic axis."""
     axis.set_major_formatter(FuncFormatter(lambda value, _: number(value, 3)))
     axis.set_minor_formatter(NullFormatter())
 
 
 def thousands(axis: Axis) -> None:
-    """Separators in counts of steps."""
+    """Print counts of steps with separators."""
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
 
 
 def log_scale(axes: Axes, values: FloatArray) -> None:
-    """Make y logarithmic once the values are drawn; zeros stand at its foot if there are any."""
+    """Make y logarithmic after the values are drawn; zeros, if any, stand at its foot."""
     values = values[np.isfinite(values)]
     positive = values[values > 1e-9]
     smallest = float(positive.min()) if len(positive) else 1.0

@@ -1,7 +1,6 @@
-// Charts come to life if the browser can unpack plotly; otherwise the pictures stay.
+// Draw the charts if plotly's script is there; otherwise the pictures stay.
 (async () => {
-  const packed = document.getElementById("plotly");
-  const bytes = Uint8Array.from(atob(packed.textContent), (c) => c.charCodeAt(0));
+  const bytes = Uint8Array.from(atob(window.packedPlotly), (c) => c.charCodeAt(0));
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
   const script = document.createElement("script");
   script.textContent = await new Response(stream).text();
@@ -21,8 +20,8 @@
       font: { color: look("--ink"), family: "system-ui, sans-serif", size: 13 },
       hoverlabel: { font: { family: "system-ui, sans-serif" } },
     };
-    const place = figure.querySelector(".chart");
-    Plotly.react(place, data, { ...common, ...layout }, { responsive: true, displayModeBar: false });
+    const chart = figure.querySelector(".chart");
+    Plotly.react(chart, data, { ...common, ...layout }, { responsive: true, displayModeBar: false });
     figure.classList.add("drawn");
   };
   const all = () => document.querySelectorAll("figure.live").forEach(draw);

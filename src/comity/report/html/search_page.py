@@ -1,11 +1,10 @@
-"""The page of a search, and of several side by side."""
+"""Pages of a search, and of several side by side."""
 
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
-from typing import Any
 
+from comity.report.captions import origin_of, search_caption, search_columns, searches_caption
 from comity.report.html.markup import (
     Pictures,
     facts,
@@ -18,17 +17,19 @@ from comity.report.html.markup import (
     text,
     tiles,
 )
-from comity.report.html.search_charts import found_chart, growth_chart
-from comity.report.measures import folded, graded, number, present, starred, vector
-from comity.report.series.growth import growth_of, growths_of
-from comity.report.tables import (
+from comity.report.html.search_charts import growth_chart, search_front_chart
+from comity.report.measures import (
+    available_measures,
     baselines,
-    origin_of,
+    fold_label,
+    number,
     preference_text,
-    search_caption,
-    searched,
-    searches_caption,
+    starred_cells,
+    vector,
+    with_progress,
 )
+from comity.report.series.growth import growth_of, growths_of
+from comity.runs.schema import SearchComparisonResults, SearchResults
 from comity.searches import Search
 from comity.searches.comparison import SearchComparison
 
@@ -41,34 +42,34 @@ _MISSING = (
     "On the right: what is missing to the best known; a line that ends early has reached it. "
 )
 _WEIGHTS = (
-    "Which preference weights were tried, and when. A ring marks those that a model of the final "
-    "front was trained for."
+    "The preference weights that were tried, the later the darker. A ring marks those that a model "
+    "of the final front was trained for."
 )
 
 
-def search_page(search: Search, pictures: Pictures) -> str:
-    """The page of a finished search."""
+def search_page(search: Search, pictures: Pictures, script: str) -> str:
+    """Return the page of a finished search; ``script`` is the relative path of plotly."""
     results, configuration = search.results, search.configuration
     title = f"{configuration.label} search"
-    charts = {"front": found_chart(search), "growth": growth_chart(growth_of(search))}
+    charts = {"front": search_front_chart(search), "growth": growth_chart(growth_of(search))}
     body = [
         f"<h1>{text(configuration.problem.title)}: {text(title)}</h1>",
         f'<p class="lead">{text(_sentence(results))}</p>',
         _tiles(results),
         _facts(results),
         section("The front", figure("front", _FRONT, pictures, charts)),
-        section("Measures", measures_table(searched(results), search_caption(results))),
+        section("Measures", measures_table(search_columns(results), search_caption(results))),
         section("Growth", figure("growth", _growth_caption(results), pictures, charts)),
-        section("Where it looked", figure("weights", _WEIGHTS, pictures, {})),
+        section("Weights tried", figure("weights", _WEIGHTS, pictures, {})),
         section("Points of the front", _points(results)),
         section("Effort", _effort(search)),
         settings(tomllib.loads(configuration.to_toml())),
     ]
-    return page(f"{title} on {results['problem']}", body)
+    return page(f"{title} on {results['problem']}", body, script)
 
 
-def searches_page(comparison: SearchComparison, pictures: Pictures) -> str:
-    """The page of a finished comparison of searches."""
+def searches_page(comparison: SearchComparison, pictures: Pictures, script: str) -> str:
+    """Return the page of a finished comparison of searches."""
     results = comparison.results
     title = f"Searches on {results['problem']}"
     charts = {"growth": growth_chart(growths_of(comparison))}
@@ -78,11 +79,11 @@ def searches_page(comparison: SearchComparison, pictures: Pictures) -> str:
         section("Measures", _comparison(results)),
         section("Growth", figure("growth", caption, pictures, charts)),
     ]
-    return page(title, body)
+    return page(title, body, script)
 
 
-def _growth_caption(results: Mapping[str, Any]) -> str:
-    """The reference point belongs to every hypervolume."""
+def _growth_caption(results: SearchResults | SearchComparisonResults) -> str:
+    """Return the caption of the growth, with the reference point of the hypervolume."""
     return (
         "Hypervolume of all that was found so far, as the server evaluated it, above the reference "
         f"point {vector(results['reference_point'])}. " + (_MISSING if "optimum" in results else "")
@@ -92,7 +93,7 @@ def _growth_caption(results: Mapping[str, Any]) -> str:
 # -- parts of a search's page --------------------------------------------------------------
 
 
-def _sentence(results: Mapping[str, Any]) -> str:
+def _sentence(results: SearchResults) -> str:
     clients = f"{results['clients']} clients"
     each = f"{clients}, each with a candidate of its own" if results["spread"] else clients
     return (
@@ -102,21 +103,22 @@ def _sentence(results: Mapping[str, Any]) -> str:
     )
 
 
-def _tiles(results: Mapping[str, Any]) -> str:
-    """The few numbers that a reader looks for first."""
+def _tiles(results: SearchResults) -> str:
+    """Return the most important numbers."""
     metrics, steps = results["metrics"], sum(results["environment_steps"].values())
-    told = [(measure.label, number(metrics[measure.name])) for measure in present(metrics)[:4]]
+    first = available_measures(metrics)[:4]
+    values = [(measure.label, number(metrics[measure.name])) for measure in first]
     costs = [("candidates", f"{results['candidates']:,}"), ("environment steps", f"{steps:,}")]
-    return tiles([*told, *costs])
+    return tiles([*values, *costs])
 
 
-def _facts(results: Mapping[str, Any]) -> str:
-    """What was run, in short."""
+def _facts(results: SearchResults) -> str:
+    """Return the main settings."""
     episodes = results["episodes"]
     return facts(
         {
             "problem": results["problem"],
-            "rounds": f"{results['rounds']} a candidate",
+            "rounds": f"{results['rounds']} per candidate",
             "keep": results["keep"],
             "warm start": "on" if results["warm_start"] else "off",
             "harvest": "every round" if results["harvest"] else "final models",
@@ -126,8 +128,8 @@ def _facts(results: Mapping[str, Any]) -> str:
     )
 
 
-def _points(results: Mapping[str, Any]) -> str:
-    """The front, with where each point comes from and where its model is."""
+def _points(results: SearchResults) -> str:
+    """Return the table of the front, with the origin and the model file of each point."""
     names = list(results["front"][0]["objectives"])
     rows = [
         [
@@ -148,12 +150,12 @@ def _points(results: Mapping[str, Any]) -> str:
 
 
 def _effort(search: Search) -> str:
-    """Environment steps by kind, of the search and of its control."""
+    """Return the table of environment steps by kind, of the search and of its control."""
     control = search.control
     columns = {"search": search.results} | ({} if control is None else {"control": control.results})
     steps = [results["environment_steps"] for results in columns.values()]
-    rows = [[kind, *(f"{own[kind]:,}" for own in steps)] for kind in steps[0]]
-    rows.append(["in all", *(f"{sum(own.values()):,}" for own in steps)])
+    rows = [[kind, *(f"{counts[kind]:,}" for counts in steps)] for kind in steps[0]]
+    rows.append(["in all", *(f"{sum(counts.values()):,}" for counts in steps)])
     each = [results["environment_steps_per_client"] for results in columns.values()]
     rows.append(["training and validation, per client", *(f"{count:,}" for count in each)])
     note = "Evaluation is the server's, of every model that might enter the archive."
@@ -163,15 +165,20 @@ def _effort(search: Search) -> str:
 # -- parts of a comparison's page ----------------------------------------------------------
 
 
-def _comparison(results: Mapping[str, Any]) -> str:
-    """Searches side by side: measures, also on the way, and what they cost."""
-    measures, rows = graded(results["rows"], [25, 50])
+def _comparison(results: SearchComparisonResults) -> str:
+    """Return the table of searches side by side: measures, also on the way, and costs."""
+    measures, rows = with_progress(results["rows"], [25, 50])
     cells = [
-        [folded(row["search"]), *own, number(row["candidates"]), f"{row['environment_steps']:,.0f}"]
-        for row, own in zip(rows, starred(rows, measures), strict=True)
+        [
+            fold_label(row["search"]),
+            *values,
+            number(row["candidates"]),
+            f"{row['environment_steps']:,.0f}",
+        ]
+        for row, values in zip(rows, starred_cells(rows, measures), strict=True)
     ]
-    for name, values in baselines(results).items():
-        known = (number(values.get(measure.name)) for measure in measures)
+    for name, metrics in baselines(results).items():
+        known = (number(metrics.get(measure.name)) for measure in measures)
         cells.append([name, *known, "–", "–"])
     labels = [measure.label + measure.arrow for measure in measures]
     header = ["search", *labels, "candidates", "environment steps"]

@@ -1,1 +1,1 @@
-"""Data series behind figures and tables."""
+"""Data behind figures, tables and pages, as arrays; no drawing library is imported here."""

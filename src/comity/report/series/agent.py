@@ -1,4 +1,4 @@
-"""What pFedRLLA's agent did in a run, for pictures of it."""
+"""Decisions and rewards of pFedRLLA's agent in a run."""
 
 from __future__ import annotations
 
@@ -19,29 +19,33 @@ _LAST = 0.25  # of the rounds, over which weights are averaged
 
 @dataclass(frozen=True)
 class AgentDiagnostics:
-    """What an agent decided, and what came of it."""
+    """Decisions of an agent, and their outcome."""
 
     rounds: FloatArray
+    """The rounds with a reward."""
     rewards: FloatArray
-    """Rounds x terms."""
+    """(rounds x terms)."""
     weights: FloatArray
-    """Receivers x givers: mean over the last quarter of the rounds."""
+    """(receivers x givers): mean over the last quarter of the rounds."""
     overlap: FloatArray | None
-    """How much of the classes two clients have in common: Σ_c min(p_c, q_c)."""
+    """(clients x clients): the share of classes in common, Σ_c min(p_c, q_c)."""
     embeddings: FloatArray | None
     tokens: FloatArray | None
-    """What the embeddings are made of: the principal components of the heads."""
+    """The input of the embeddings: the principal components of the heads."""
     kinds: Sequence[str]
-    """Which classes each client has."""
+    """The classes of each client, as text."""
 
 
-def deeds(run: Run) -> AgentDiagnostics | None:
-    """None where no agent was at work, or where there are too many clients to show it."""
-    told = [e for e in run.history if e.get("server", {}).get("weights") is not None]
-    if not told:
+def agent_diagnostics(run: Run) -> AgentDiagnostics | None:
+    """Return the diagnostics of a run's agent; None where there was none, or too many clients."""
+    accounts = [(e["round"], e["server"]) for e in run.history if "server" in e]
+    accounts = [
+        (number, server) for number, server in accounts if server.get("weights") is not None
+    ]
+    if not accounts:
         return None
-    rewarded = [e for e in told if e["server"]["rewards"]["score"] is not None]
-    last = told[-max(1, round(_LAST * len(told))) :]
+    rewarded = [(n, server) for n, server in accounts if server["rewards"]["score"] is not None]
+    last = accounts[-max(1, round(_LAST * len(accounts))) :]
     counts = class_counts(run)
     shares = None if counts is None else counts / counts.sum(axis=1, keepdims=True)
     overlap = None
@@ -49,22 +53,25 @@ def deeds(run: Run) -> AgentDiagnostics | None:
         overlap = np.minimum(shares[:, None], shares[None]).sum(axis=2)
     embeddings, tokens = _embedded(run)
     return AgentDiagnostics(
-        rounds=np.array([e["round"] for e in rewarded], dtype=float),
-        rewards=np.array([[e["server"]["rewards"][t] for t in TERMS] for e in rewarded]),
-        weights=np.mean([e["server"]["weights"] for e in last], axis=0),
+        rounds=np.array([number for number, _ in rewarded], dtype=float),
+        rewards=np.array([[server["rewards"][t] for t in TERMS] for _, server in rewarded]),
+        weights=np.mean([server["weights"] for _, server in last], axis=0),
         overlap=overlap,
         embeddings=embeddings,
         tokens=tokens,
-        kinds=[] if shares is None else [_kind(row) for row in shares],
+        kinds=[] if shares is None else [_classes(row) for row in shares],
     )
 
 
-def _kind(shares: FloatArray) -> str:
-    """The classes that a client has more than a little of."""
-    return ", ".join(str(place) for place in np.flatnonzero(shares > 0.02))
+def _classes(shares: FloatArray) -> str:
+    """Return the classes that a client has more than a little of."""
+    return ", ".join(str(number) for number in np.flatnonzero(shares > 0.02))
 
 
 def _embedded(run: Run) -> tuple[FloatArray | None, FloatArray | None]:
-    found = run.load_checkpoint()
-    rows = None if found is None else embedded(strip_prefix(found[0], "0/algorithm/"))
+    """Return embeddings and tokens, one row per client, if the checkpoint has them."""
+    checkpoint = run.load_checkpoint()
+    if checkpoint is None:
+        return None, None
+    rows = embedded(strip_prefix(checkpoint[0], "0/algorithm/"))
     return (None, None) if rows is None else (rows.embeddings, rows.tokens)

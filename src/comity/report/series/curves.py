@@ -1,20 +1,23 @@
-"""What a run's history says over the rounds, as arrays: the data behind curves."""
+"""Curves of a run over its rounds."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from comity.core.typing import FloatArray, IntArray
-from comity.report.measures import single
-from comity.report.terms import words_of
+from comity.report.measures import has_single_objective
+from comity.report.terms import terms_of
 from comity.runs.directory import Run
+from comity.runs.schema import HistoryEntry
 
-KINDS = ("kept", "trained", "received")
-MEANINGS = {
+Kind = Literal["kept", "trained", "received"]
+KINDS: tuple[Kind, ...] = ("kept", "trained", "received")
+"""Kinds of models that are validated in a round."""
+MEANINGS: dict[Kind, str] = {
     "kept": "kept (best validated)",
     "trained": "after local training",
     "received": "as received",
@@ -23,32 +26,34 @@ MEANINGS = {
 
 @dataclass(frozen=True)
 class Curves:
-    """Scalarised validation values by round and client; absent clients stand still."""
+    """Scalarised validation values by round and client; absent clients keep their last value."""
 
     rounds: IntArray
     steps: FloatArray
     """Mean steps per client so far, training and validation."""
-    values: dict[str, FloatArray]
+    values: dict[Kind, FloatArray]
     """For each kind of model (rounds x clients); NaN while unknown."""
     optimum: FloatArray | None
     """The best possible scalarised value of each client, where it is known."""
 
-    def mean(self, kind: str) -> FloatArray:
+    def mean(self, kind: Kind) -> FloatArray:
+        """Return the mean over clients, one per round."""
         return _over_clients(self.values[kind], np.mean)
 
-    def quartiles(self, kind: str) -> tuple[FloatArray, FloatArray]:
+    def quartiles(self, kind: Kind) -> tuple[FloatArray, FloatArray]:
+        """Return the lower and the upper quartile over clients, one per round."""
         low = _over_clients(self.values[kind], lambda row: np.quantile(row, 0.25))
         return low, _over_clients(self.values[kind], lambda row: np.quantile(row, 0.75))
 
-    def regret(self, kind: str) -> FloatArray | None:
-        """Mean distance to the optimum."""
+    def regret(self, kind: Kind) -> FloatArray | None:
+        """Return the mean distance to the optimum, one per round; None if that is unknown."""
         if self.optimum is None:
             return None
         return _over_clients(np.maximum(self.optimum - self.values[kind], 0.0), np.mean)
 
 
 def curves(run: Run) -> Curves:
-    """The curves of a finished run."""
+    """Return the curves of a finished run."""
     clients = run.results["per_client"]
     preferences = preferences_of(run)
     history = run.history
@@ -62,25 +67,25 @@ def curves(run: Run) -> Curves:
 
 
 def preferences_of(run: Run) -> FloatArray:
-    """Clients' preferences, one row a client."""
+    """Return the clients' preferences, one row per client."""
     return np.array([client["preference"] for client in run.results["per_client"]], dtype=float)
 
 
 def objectives_of(run: Run) -> FloatArray:
-    """Objective vectors of the clients' kept models, one row a client."""
+    """Return the objective vectors of the clients' kept models, one row per client."""
     rows = [list(client["objectives"].values()) for client in run.results["per_client"]]
     return np.array(rows, dtype=float)
 
 
-def validated(run: Run) -> str:
-    """What curves of validated models show, as an axis label."""
-    if single(run.results):
+def validation_label(run: Run) -> str:
+    """Return the y label of curves of validated models."""
+    if has_single_objective(run.results):
         return f"{run.configuration.get_problem().objectives[0].name} (validation)"
-    return f"scalarised {words_of(run.results).value} (validation)"
+    return f"scalarised {terms_of(run.results).value} (validation)"
 
 
 def kept_round(run: Run) -> int | None:
-    """The round whose models all clients keep, where one was chosen for all of them."""
+    """Return the round whose models all clients keep; None where each client chooses its own."""
     chosen = [entry["round"] for entry in run.history if entry.get("chosen")]
     if not chosen:
         return None
@@ -88,30 +93,39 @@ def kept_round(run: Run) -> int | None:
     return int(chosen[-1]) - (not run.configuration.get_algorithm().select_after_training)
 
 
-def _steps(history: Sequence[dict[str, Any]], clients: int) -> FloatArray:
-    now = np.zeros(clients)
-    lines = []
+def validation_of_all(run: Run) -> dict[int, float]:
+    """Return the mean validation value over all clients in the rounds where all were validated."""
+    return {
+        entry["round"]: float(np.mean(np.array(entry["everyone"], dtype=float)))
+        for entry in run.history
+        if "everyone" in entry
+    }
+
+
+def _steps(history: Sequence[HistoryEntry], clients: int) -> FloatArray:
+    steps = np.zeros(clients)
+    means = []
     for entry in history:
-        now[entry["clients"]] = np.add(entry["steps"], entry["validation_steps"])
-        lines.append(now.mean())
-    return np.array(lines)
+        steps[entry["clients"]] = np.add(entry["steps"], entry["validation_steps"])
+        means.append(steps.mean())
+    return np.array(means)
 
 
-def _values(history: Sequence[dict[str, Any]], kind: str, preferences: FloatArray) -> FloatArray:
-    """Scalarised values, carried forward; a round in which nobody has any stays unknown."""
-    now = np.full(len(preferences), np.nan)
-    lines = np.full((len(history), len(preferences)), np.nan)
-    for line, entry in zip(lines, history, strict=True):
+def _values(history: Sequence[HistoryEntry], kind: Kind, preferences: FloatArray) -> FloatArray:
+    """Return scalarised values, carried forward; NaN in a round without any vector."""
+    current = np.full(len(preferences), np.nan)
+    values = np.full((len(history), len(preferences)), np.nan)
+    for line, entry in zip(values, history, strict=True):
         if entry[kind] is None:
             continue
-        here = entry["clients"]
-        fresh = (np.array(entry[kind], dtype=float) * preferences[here]).sum(axis=1)
-        now[here] = np.where(np.isfinite(fresh), fresh, now[here])
-        line[:] = now
-    return lines
+        clients = entry["clients"]
+        fresh = (np.array(entry[kind], dtype=float) * preferences[clients]).sum(axis=1)
+        current[clients] = np.where(np.isfinite(fresh), fresh, current[clients])
+        line[:] = current
+    return values
 
 
-def _over_clients(values: FloatArray, measure: Any) -> FloatArray:
-    """A measure of each round's known values; numpy's own nan-functions warn when none is."""
+def _over_clients(values: FloatArray, measure: Callable[[FloatArray], Any]) -> FloatArray:
+    """Return a measure of each round's known values; numpy's nan-functions warn without any."""
     known = [row[np.isfinite(row)] for row in values]
     return np.array([measure(row) if len(row) else np.nan for row in known], dtype=float)

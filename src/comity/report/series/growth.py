@@ -1,16 +1,17 @@
-"""What a search's history says over the iterations, as arrays: the data behind its pictures."""
+"""Growth of a search's archive over its iterations."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Literal
 
 import numpy as np
 
 from comity.core.typing import FloatArray
 from comity.problems import Problem
 from comity.report.measures import target_label
+from comity.runs.schema import GrowthEntry, SearchComparisonResults, SearchEntry, SearchResults
 from comity.searches import Search
 from comity.searches.comparison import SearchComparison, growth
 
@@ -21,7 +22,7 @@ _MILESTONES = 4
 
 @dataclass(frozen=True)
 class Growth:
-    """How the hypervolume of a search's archive grew: mean and spread over seeds."""
+    """Hypervolume of a search's archive after each iteration: mean and spread over seeds."""
 
     label: str
     x: FloatArray
@@ -32,55 +33,55 @@ class Growth:
 
 @dataclass(frozen=True)
 class Growths:
-    """Searches that grow side by side, and what they could reach."""
+    """Growth of several searches, and the optimum that they could reach."""
 
     lines: list[Growth]
     across: str
-    """What x counts."""
+    """The label of x."""
     reference_point: list[float]
     optimum: float | None
     target: str
-    """What has the optimum."""
+    """The name of the points with the optimal hypervolume."""
 
     def missing(self, line: Growth) -> FloatArray:
-        """The distance to the optimum: zero for what is noise, or surpasses a reference set."""
+        """Return the distance to the optimum; zero for noise and above a reference set."""
         assert self.optimum is not None
         distance = self.optimum - line.mean
         return np.where(distance > 1e-9 * abs(self.optimum), distance, 0.0)
 
 
 def growth_of(search: Search) -> Growths:
-    """A search and, where it was run, its control against the candidates that they tried."""
-    entries = {search.configuration.label: growth([search])}
+    """Return the growth of a search and its control, if any, against the candidates tried."""
+    searches = {search.configuration.label: growth([search])}
     if search.control is not None:
-        entries[CONTROL] = growth([search.control])
+        searches[CONTROL] = growth([search.control])
     problem, results = search.configuration.problem, search.results
-    return _growths(entries, "evaluations", "candidates evaluated", results, problem)
+    return _growths(searches, "evaluations", "candidates evaluated", results, problem)
 
 
 def growths_of(comparison: SearchComparison) -> Growths:
-    """The searches of a comparison against what they cost."""
-    entries = {row["search"]: row["growth"] for row in comparison.results["rows"]}
+    """Return the growth of the searches of a comparison against environment steps."""
+    searches = {row["search"]: row["growth"] for row in comparison.results["rows"]}
     problem = next(iter(comparison.searches.values()))[0].configuration.problem
     across = "environment steps, all clients and the server"
-    return _growths(entries, "environment_steps", across, comparison.results, problem)
+    return _growths(searches, "environment_steps", across, comparison.results, problem)
 
 
 def _growths(
-    entries: Mapping[str, Sequence[Mapping[str, Any]]],
-    x: str,
+    searches: Mapping[str, Sequence[GrowthEntry]],
+    x: Literal["evaluations", "environment_steps"],
     across: str,
-    results: Mapping[str, Any],
+    results: SearchResults | SearchComparisonResults,
     problem: Problem,
 ) -> Growths:
     lines = [
         Growth(
             label,
-            x=np.array([entry[x] for entry in own], dtype=float),
-            mean=np.array([entry["hypervolume"]["mean"] for entry in own], dtype=float),
-            std=np.array([entry["hypervolume"]["std"] for entry in own], dtype=float),
+            x=np.array([entry[x] for entry in entries], dtype=float),
+            mean=np.array([entry["hypervolume"]["mean"] for entry in entries], dtype=float),
+            std=np.array([entry["hypervolume"]["std"] for entry in entries], dtype=float),
         )
-        for label, own in entries.items()
+        for label, entries in searches.items()
     ]
     optimum = results.get("optimum", {}).get("hypervolume")
     return Growths(lines, across, results["reference_point"], optimum, target_label(problem))
@@ -88,7 +89,7 @@ def _growths(
 
 @dataclass(frozen=True)
 class Milestone:
-    """The archive's front at one time of a search."""
+    """Front of the archive at one time of a search."""
 
     evaluations: int
     front: FloatArray
@@ -99,21 +100,22 @@ class Milestone:
 
     @property
     def label(self) -> str:
+        """The time as text."""
         return f"after {self.evaluations} candidate{'s' if self.evaluations > 1 else ''}"
 
 
-def milestones(history: Sequence[Mapping[str, Any]]) -> list[Milestone]:
-    """The first iteration, the last one, and about a third and two thirds of the way."""
-    places = np.unique(np.linspace(0, len(history) - 1, _MILESTONES).round().astype(int))
-    seen: set[tuple[float, ...]] = set()
-    found = []
-    for place in places.tolist():
-        entry = history[place]
+def milestones(history: Sequence[SearchEntry]) -> list[Milestone]:
+    """Return the first iteration, the last one, and about a third and two thirds of the way."""
+    indices = np.unique(np.linspace(0, len(history) - 1, _MILESTONES).round().astype(int))
+    earlier: set[tuple[float, ...]] = set()
+    times = []
+    for index in indices.tolist():
+        entry = history[index]
         front = np.unique(np.array(entry["front"], dtype=float), axis=0)
-        new = [point for point in front if tuple(point.tolist()) not in seen]
+        new = [point for point in front if tuple(point.tolist()) not in earlier]
         fresh = np.array(new).reshape(-1, front.shape[1])
-        seen.update(tuple(point.tolist()) for point in fresh)
+        earlier.update(tuple(point.tolist()) for point in fresh)
         # a search of a single iteration is at its end
-        lateness = place / (len(history) - 1) if len(history) > 1 else 1.0
-        found.append(Milestone(entry["evaluations"], front, fresh, lateness))
-    return found
+        lateness = index / (len(history) - 1) if len(history) > 1 else 1.0
+        times.append(Milestone(entry["evaluations"], front, fresh, lateness))
+    return times

@@ -2,63 +2,64 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from rich.table import Table
 from rich.text import Text
 
-from comity.report.measures import number, single
-from comity.report.tables.layout import (
+from comity.report.captions import reference_text, run_remarks
+from comity.report.measures import (
     baselines,
-    blank,
-    judged,
-    measured,
+    has_single_objective,
+    kept_and_last,
+    number,
     preference_text,
-    reference_text,
     regret_of,
-    remarks,
 )
-from comity.report.terms import words_of
+from comity.report.tables.layout import empty_table, fill_measures
+from comity.report.terms import terms_of
+from comity.runs.schema import Results
 
 
-def run_table(results: Mapping[str, Any]) -> Table:
-    """A run's measures: kept and last models beside the trivial policy and the optimum."""
-    algorithm = "+".join(results[key] for key in ("algorithm", "wrapper") if key in results)
-    table = blank(
+def run_table(results: Results) -> Table:
+    """Return a run's measures: kept and last models beside the trivial baseline and the optimum."""
+    algorithm = results["algorithm"]
+    if "wrapper" in results:
+        algorithm += f"+{results['wrapper']}"
+    table = empty_table(
         f"{algorithm} on {results['problem']}, seed {results['seed']}",
         _run_caption(results),
     )
-    return measured(table, {**judged(results), **baselines(results)}, single(results))
+    columns = {**kept_and_last(results), **baselines(results)}
+    return fill_measures(table, columns, has_single_objective(results))
 
 
-def _run_caption(results: Mapping[str, Any]) -> str:
-    caption = reference_text(results)
+def _run_caption(results: Results) -> str:
+    strict = results.get("strict_reference_point")
+    caption = reference_text(results["reference_point"], strict)
     if "samples" not in results:
         return caption
     start = [f"{caption}."] if caption else []
-    return " ".join([*start, f"Trivial: {words_of(results).trivial}.", *remarks(results)])
+    return " ".join([*start, f"Trivial: {terms_of(results).trivial}.", *run_remarks(results)])
 
 
-def clients_table(results: Mapping[str, Any]) -> Table:
-    """What each client wants and what it got; all want a single objective alike."""
-    clients, alone = results["per_client"], single(results)
-    table = blank("Clients", None)
+def clients_table(results: Results) -> Table:
+    """Return one row per client: its preference, if there are several objectives, and scores."""
+    clients, single_objective = results["per_client"], has_single_objective(results)
+    table = empty_table("Clients", None)
     table.add_column("client", justify="right")
-    if not alone:
+    if not single_objective:
         table.add_column("preference")
     for name in clients[0]["objectives"]:
-        table.add_column(Text(name), justify="right", style="bold" if alone else "")
-    if not alone:
+        table.add_column(Text(name), justify="right", style="bold" if single_objective else "")
+    if not single_objective:
         table.add_column("scalarised", justify="right", style="bold")
     if "optimum" in clients[0]:
         table.add_column("regret", justify="right")
     for client in clients:
         table.add_row(
             str(client["client"]),
-            *([] if alone else [preference_text(client["preference"])]),
+            *([] if single_objective else [preference_text(client["preference"])]),
             *(number(value) for value in client["objectives"].values()),
-            *([] if alone else [number(client["scalarised"])]),
+            *([] if single_objective else [number(client["scalarised"])]),
             *([number(regret_of(client))] if "optimum" in client else []),
         )
     return table

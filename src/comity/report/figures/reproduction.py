@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Literal
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from comity.report.figures.marks import CONSTANT
-from comity.report.figures.style import GREY, MARKERS, PALETTE, canvas, legend_columns, styled
-from comity.report.measures import folded, shown_names, vector
+from comity.report.colours import GREY, PALETTE
+from comity.report.figures.style import MARKERS, canvas, legend_columns, styled
+from comity.report.measures import display_names, fold_label, vector
+from comity.report.series.baselines import CONSTANT
+from comity.runs.schema import PerClientResults, PerClientRow
 
-Rows = Sequence[Mapping[str, Any]]
+Across = Literal["clients", "split"]
 
-_AXES = {
+_AXES: dict[Across, str] = {
     "clients": "number of clients",
     "split": "split: share of local training for the communicated network",
 }
@@ -28,8 +30,8 @@ _SIZE = 4
 
 
 @styled
-def reproduced(results: Mapping[str, Any]) -> Figure:
-    """Against what a table varies, one line an algorithm; or one panel a problem."""
+def reproduction_figure(results: PerClientResults) -> Figure:
+    """Draw one line per algorithm against what the table varies, or one panel per problem."""
     rows, across = results["rows"], results["across"]
     axis = f"hypervolume per client, from {vector(results['reference_point'])}"
     paper = any(row["printed"]["mean"] is not None for row in rows)
@@ -55,24 +57,25 @@ def reproduced(results: Mapping[str, Any]) -> Figure:
     return figure
 
 
-def _lines(axes: Axes, rows: Rows, across: str) -> list[Line2D]:
-    """Ours solid, printed dashed, one colour an algorithm."""
-    names = {name: shown.partition("[")[0] for name, shown in shown_names(rows).items()}
+def _lines(axes: Axes, rows: Sequence[PerClientRow], across: Across) -> list[Line2D]:
+    """Draw ours solid, printed dashed, one colour per algorithm."""
+    names = {name: shown.partition("[")[0] for name, shown in display_names(rows).items()}
     handles = []
-    for place, name in enumerate(dict.fromkeys(names.values())):
-        own = [row for row in rows if names[row["algorithm"]] == name]
+    for index, name in enumerate(dict.fromkeys(names.values())):
+        selected = [row for row in rows if names[row["algorithm"]] == name]
         look: dict[str, Any] = {
-            "color": PALETTE[place % len(PALETTE)],
-            "marker": MARKERS[place % len(MARKERS)],
+            "color": PALETTE[index % len(PALETTE)],
+            "marker": MARKERS[index % len(MARKERS)],
             "markersize": _SIZE,
         }
-        x, ours, stds = _columns(own, across)
+        x, ours, stds = _columns(selected, across)
         axes.errorbar(x, ours, stds, elinewidth=0.8, **look)
-        paper = np.array([row["printed"]["mean"] for row in own], dtype=float)
+        paper = np.array([row["printed"]["mean"] for row in selected], dtype=float)
         axes.plot(x, paper, gid="printed", **look, **_PRINTED)
         handles.append(Line2D([], [], label=name, **look))
-    x = sorted({row[across] for row in rows})
-    axes.plot(x, [_mean([r["trivial"] for r in rows if r[across] == at]) for at in x], **_CONSTANT)
+    x = sorted({float(row[across]) for row in rows})
+    trivial = [_mean([row["trivial"] for row in rows if row[across] == at]) for at in x]
+    axes.plot(x, trivial, **_CONSTANT)
     if rows[0]["reference"] is not None:
         axes.axhline(rows[0]["reference"], gid="possible", **_POSSIBLE)
     axes.set_xticks(x)
@@ -80,37 +83,40 @@ def _lines(axes: Axes, rows: Rows, across: str) -> list[Line2D]:
     return handles
 
 
-def _panels(rows: Rows, axis: str) -> Figure:
-    """Algorithms down: our mean and spread, and a hollow point for what is printed."""
-    names = shown_names(rows)
+def _panels(rows: Sequence[PerClientRow], axis: str) -> Figure:
+    """Draw algorithms down: our mean and spread, and a hollow point for what is printed."""
+    names = display_names(rows)
     problems = list(dict.fromkeys(row["problem"] for row in rows))
     figure = canvas(max(4.4, 1.5 + 1.9 * len(problems)), 0.34 * len(names) + 1.3)
     grid = figure.subplots(1, len(problems), squeeze=False, sharey=True)[0]
     for axes, problem in zip(grid, problems, strict=True):
-        own = [row for row in rows if row["problem"] == problem]
-        y = np.array([list(names).index(row["algorithm"]) for row in own], dtype=float)
-        _, ours, stds = _columns(own, "clients")
+        selected = [row for row in rows if row["problem"] == problem]
+        y = np.array([list(names).index(row["algorithm"]) for row in selected], dtype=float)
+        _, ours, stds = _columns(selected, "clients")
         axes.errorbar(ours, y, xerr=stds, fmt="o", color=PALETTE[0], markersize=_SIZE)
-        paper = np.array([row["printed"]["mean"] for row in own], dtype=float)
+        paper = np.array([row["printed"]["mean"] for row in selected], dtype=float)
         look = {**_PRINTED, "linestyle": ""}
         axes.plot(
             paper, y, color=GREY, marker="o", markersize=_SIZE, zorder=1, gid="printed", **look
         )
-        axes.axvline(_mean([row["trivial"] for row in own]), **_CONSTANT)
-        if own[0]["reference"] is not None:
-            axes.axvline(own[0]["reference"], gid="possible", **_POSSIBLE)
+        axes.axvline(_mean([row["trivial"] for row in selected]), **_CONSTANT)
+        if selected[0]["reference"] is not None:
+            axes.axvline(selected[0]["reference"], gid="possible", **_POSSIBLE)
         axes.set_title(problem)
         axes.locator_params(axis="x", nbins=4)
         axes.grid(True)
-    grid[0].set_yticks(range(len(names)), [folded(name) for name in names.values()])
+    grid[0].set_yticks(range(len(names)), [fold_label(name) for name in names.values()])
     grid[0].set_ylim(len(names) - 0.5, -0.5)
     figure.supxlabel(axis, fontsize=8)
     return figure
 
 
-def _columns(rows: Rows, across: str) -> tuple[list[float], list[float], list[float]]:
+def _columns(
+    rows: Sequence[PerClientRow], across: Across
+) -> tuple[list[float], list[float], list[float]]:
+    """Return what the table varies, our means and our standard deviations, one per row."""
     x = [float(row[across]) for row in rows]
-    return x, [row["ours"]["mean"] for row in rows], [row["ours"]["std"] for row in rows]
+    return x, [row["ours"]["mean"] for row in rows], [row["ours"]["std"] or 0.0 for row in rows]
 
 
 def _mean(values: Sequence[float]) -> float:

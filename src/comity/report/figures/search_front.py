@@ -1,4 +1,4 @@
-"""The front that a search found, and how it came about."""
+"""Front of a search at several times."""
 
 from __future__ import annotations
 
@@ -12,38 +12,40 @@ from matplotlib.lines import Line2D
 
 from comity.core.typing import FloatArray
 from comity.problems import Problem
+from comity.report.colours import GREY, PALETTE, TIMES
 from comity.report.figures.pairs import (
     DOT,
     attained,
     dot,
     frame,
-    limits,
     off_axes,
     pairs,
     target_dot,
 )
-from comity.report.figures.style import GREY, PALETTE, TIMES, styled, title_of
+from comity.report.figures.style import styled
+from comity.report.measures import objective_label
 from comity.report.series.growth import Milestone, milestones
+from comity.report.series.limits import front_limits
 from comity.searches import Search
 
 
 @styled
-def found(search: Search) -> Figure:
-    """The archive's front at several times, the later the darker, over the known front.
+def search_front(search: Search) -> Figure:
+    """Draw the archive's front at several times, the later the darker, over the known front.
 
     A point has the colour of the time by which it was found; it is hollow if another one
     dominated it later.
     """
     problem = search.configuration.problem
     times, target = milestones(search.history), problem.target()
-    made = pairs([title_of(objective) for objective in problem.objectives])
-    for pair, axes in made.panels.items():
+    grid = pairs([objective_label(objective) for objective in problem.objectives])
+    for pair, axes in grid.panels.items():
         _panel(axes, times, target, pair)
     handles = _legend(times, problem)
     if search.results["cut_by_reference_point"]:
-        handles.append(_reference(made.panels, search.results["reference_point"]))
-    made.corner.legend(handles=handles, loc="best" if len(made.panels) == 1 else "center")
-    return made.figure
+        handles.append(_reference(grid.panels, search.results["reference_point"]))
+    grid.corner.legend(handles=handles, loc="best" if len(grid.panels) == 1 else "center")
+    return grid.figure
 
 
 def _panel(
@@ -51,7 +53,7 @@ def _panel(
 ) -> None:
     points = np.concatenate([time.fresh for time in times])[:, pair]
     known = times[-1].front if target is None else target
-    low, high = limits(points, known[:, pair])
+    low, high = front_limits(points, known[:, pair])
     frame(axes, low, high, None if target is None else target[:, pair])
     final = {tuple(point) for point in times[-1].front.tolist()}
     for time in times:
@@ -85,7 +87,7 @@ def _legend(times: Sequence[Milestone], problem: Problem) -> list[Line2D]:
 
 
 def _reference(panels: Mapping[tuple[int, int], Axes], point: Sequence[float]) -> Line2D:
-    """Lines below or left of which a point counts nothing for the hypervolume."""
+    """Draw the lines below or left of which a point counts nothing for the hypervolume."""
     look: dict[str, Any] = {"color": PALETTE[1], "linewidth": 0.8, "linestyle": (0, (2, 1.5))}
     for (x, y), axes in panels.items():
         axes.axvline(point[x], **look)

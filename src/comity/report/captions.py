@@ -1,0 +1,161 @@
+"""Captions and remarks that terminal tables and pages share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from comity.report.measures import (
+    OVER_HOST,
+    baselines,
+    compared_measures,
+    gain_headings,
+    has_data,
+    has_single_objective,
+    kept_and_last,
+    vector,
+)
+from comity.report.series.learning import Runs
+from comity.report.terms import comparison_terms
+from comity.runs.schema import (
+    ComparisonResults,
+    FrontPoint,
+    Metrics,
+    Results,
+    SearchComparisonResults,
+    SearchControl,
+    SearchResults,
+    SeededRow,
+)
+
+_REMARKS = {
+    "own_hypervolume": "Hypervolume per client: of what a client's own model reaches, mean over "
+    "clients; a single point, or all that it spans where the model takes any preference.",
+    "dropped": "Dropped: the share of clients whose models count for no front and no hypervolume "
+    "because they are perfectly fair, as one that always gives the same answer is.",
+    "undefined": "Undefined: the share of clients for whom a score means nothing, because their "
+    "samples lack a group that it compares; they count for no front either.",
+}
+_OWN_SAMPLES = (
+    "Each client's model is judged on the client's own test samples; global: on everyone's."
+)
+
+
+def reference_text(point: Sequence[float], strict: Sequence[float] | None = None) -> str:
+    """Return the sentence on the reference point of a hypervolume; empty for one objective.
+
+    Args:
+        point: The reference point.
+        strict: The strict reference point, where a problem has one.
+    """
+    if len(point) == 1:
+        return ""
+    text = f"Reference point of the hypervolume: {vector(point)}"
+    if strict is None:
+        return text
+    return f"{text}; of the strict one, above which only models of some use are: {vector(strict)}"
+
+
+def run_remarks(results: Results) -> list[str]:
+    """Return explanations of the measures of a run that need one."""
+    if has_single_objective(results):
+        return [_OWN_SAMPLES]
+    metrics = kept_and_last(results).values()
+    return _remarks({name for values in metrics for name, value in values.items() if value})
+
+
+def comparison_remarks(comparison: ComparisonResults) -> list[str]:
+    """Return explanations of the measures of a comparison that need one."""
+    if has_single_objective(comparison):
+        return [_OWN_SAMPLES]
+    metrics = [row["metrics"] for row in comparison["rows"]]
+    return _remarks({name for row in metrics for name, metric in row.items() if metric["mean"]})
+
+
+def _remarks(names: set[str]) -> list[str]:
+    return [meaning for name, meaning in _REMARKS.items() if name in names]
+
+
+def seeds_text(rows: Sequence[SeededRow]) -> str:
+    """Return the beginning of a comparison's caption: how many seeds it is a mean over."""
+    seeds = sorted({len(row["seeds"]) for row in rows})
+    return (
+        f"Mean ± standard deviation over {' or '.join(map(str, seeds))} "
+        f"{'seed' if seeds == [1] else 'seeds'}"
+    )
+
+
+def comparison_caption(comparison: ComparisonResults, runs: Runs) -> str:
+    """Return the caption of a comparison's table.
+
+    Args:
+        comparison: The content of ``comparison.json``; rows may have pooled measures.
+        runs: The runs behind it, of which the first gives the strict reference point.
+    """
+    rows, single_objective = comparison["rows"], has_single_objective(comparison)
+    first = next((run.results for seeds in runs.values() for run in seeds), None)
+    reference = (
+        reference_text(comparison["reference_point"])
+        if first is None
+        else reference_text(first["reference_point"], first.get("strict_reference_point"))
+    )
+    among = "" if single_objective else " of each preference distribution"
+    parts = [f"{seeds_text(rows)}; the best{among} is marked ★", reference]
+    if has_data(comparison):
+        if not single_objective and any("pooled_hypervolume" in row["metrics"] for row in rows):
+            parts.append("Pooled: of all seeds' clients as one set")
+        parts.append(f"Trivial: {comparison_terms(comparison).trivial}")
+        parts += comparison_remarks(comparison)
+    if headings := gain_headings(rows, single_objective):
+        measures = compared_measures(rows, single_objective)
+        of = measures[0].label if single_objective else "mean scalarised value"
+        parts.append(f"Over …: mean ± standard deviation of what {of} gains, seed by seed")
+        if OVER_HOST in headings:
+            parts.append("The host: the same algorithm without the wrapper")
+    return ". ".join(part.removesuffix(".") for part in parts if part) + "."
+
+
+def search_columns(results: SearchResults) -> dict[str, Metrics]:
+    """Return the measures of a search, of its control and of the baselines, by heading."""
+    control = {"control": results["control"]["metrics"]} if "control" in results else {}
+    return {"found": results["metrics"], **control, **baselines(results)}
+
+
+def search_caption(results: SearchResults) -> str:
+    """Return the caption of a search's measures."""
+    reference = vector(results["reference_point"])
+    parts = [f"On test episodes. Reference point of the hypervolume: {reference}."]
+    if cut := results["cut_by_reference_point"]:
+        verbs = ("does", "counts") if cut == 1 else ("do", "count")
+        parts.append(
+            f"Attention: {cut} of the points found {verbs[0]} not lie above it and {verbs[1]} "
+            "nothing for the hypervolume."
+        )
+    parts.append(f"Found with {_cost(results)}.")
+    if "control" in results:
+        parts.append(f"Control: random weights, {_cost(results['control'])}.")
+    return " ".join(parts)
+
+
+def _cost(results: SearchResults | SearchControl) -> str:
+    steps = sum(results["environment_steps"].values())
+    return f"{results['candidates']} candidates and {steps:,} environment steps"
+
+
+def searches_caption(comparison: SearchComparisonResults) -> str:
+    """Return the caption of a comparison of searches."""
+    return (
+        f"{seeds_text(comparison['rows'])}; the best is marked ★. Hypervolume after a part of the "
+        "iterations is on the server's evaluation, all else on test episodes. Steps are those of "
+        "all clients and the server in the environment. "
+        f"Reference point of the hypervolume: {vector(comparison['reference_point'])}"
+    )
+
+
+def origin_of(point: FrontPoint) -> list[str]:
+    """Return the iteration, candidate and round that a point of a search's front comes from."""
+    round = point["round"]
+    return [
+        str(point["iteration"]),
+        str(point["candidate"]),
+        "end" if round is None else str(round),
+    ]

@@ -1,0 +1,90 @@
+"""Page of a comparison of algorithms."""
+
+from __future__ import annotations
+
+from comity.report.captions import comparison_caption
+from comity.report.html.charts import learning_chart
+from comity.report.html.markup import Pictures, page, section, table, text
+from comity.report.html.pictures import baselines_note, picture
+from comity.report.measures import (
+    baselines,
+    by_preferences,
+    compared_measures,
+    display_names,
+    gain_headings,
+    gain_text,
+    has_single_objective,
+    number,
+    starred_cells,
+    with_pooled,
+)
+from comity.report.series.learning import Runs, first_run
+from comity.report.terms import comparison_terms
+from comity.runs.schema import ComparisonResults, ComparisonRow
+
+_PICTURES = {
+    "bars": "Side by side",
+    "reaches": "Reach of the clients' models",
+    "fronts": "Fronts",
+    "learning": "Learning curves",
+    "conflicts": "Conflicts between clients",
+}
+"""Pictures of a comparison, with their headings."""
+
+
+def comparison_page(
+    comparison: ComparisonResults, runs: Runs, pictures: Pictures, script: str
+) -> str:
+    """Return the page of a finished comparison.
+
+    Args:
+        comparison: The content of ``comparison.json``.
+        runs: The runs behind it.
+        pictures: The files of its pictures.
+        script: The path of plotly's script relative to the page.
+    """
+    title = f"Algorithms on {comparison['problem']}"
+    chart = learning_chart(comparison, runs)
+    charts = {} if chart is None else {"learning": chart}
+    terms = comparison_terms(comparison)
+    kept = _comparison({**comparison, "rows": with_pooled(comparison)}, runs)
+    body = [f"<h1>{text(title)}</h1>", section("Measures", kept)]
+    if all("metrics_last" in row for row in comparison["rows"]):
+        rows: list[ComparisonRow] = [
+            {**row, "metrics": row["metrics_last"]} for row in comparison["rows"]
+        ]
+        for row in rows:  # gains are those of the kept models
+            row.pop("paired", None)
+            row.pop("host", None)
+        last = _comparison({**comparison, "rows": rows}, runs)
+        body.append(f"<details><summary>The same of the last models</summary>{last}</details>")
+    first = first_run(runs)
+    note = "" if first is None else baselines_note(first.results)
+    for name, heading in _PICTURES.items():
+        if name in pictures:
+            more = note if name in ("fronts", "reaches") else ""
+            body.append(section(heading, picture(name, pictures, charts, terms, more)))
+    return page(title, body, script if charts else None)
+
+
+def _comparison(comparison: ComparisonResults, runs: Runs) -> str:
+    """Return the table of a comparison, of kept or of last models."""
+    rows, single_objective = by_preferences(comparison["rows"]), has_single_objective(comparison)
+    measures, names = compared_measures(rows, single_objective), display_names(rows)
+    gains = gain_headings(rows, single_objective)
+    cells = [
+        [
+            names[row["algorithm"]],
+            *([] if single_objective else [row["preferences"]]),
+            *values,
+            *(gain_text(row, heading) for heading in gains),
+        ]
+        for row, values in zip(rows, starred_cells(rows, measures), strict=True)
+    ]
+    kind = [] if single_objective else ["all"]
+    for name, metrics in baselines(comparison).items():
+        numbers = [number(metrics.get(m.name)) for m in measures]
+        cells.append([name, *kind, *numbers, *["–"] * len(gains)])
+    header = ["algorithm", *([] if single_objective else ["preferences"])]
+    header += [*(m.label + m.arrow for m in measures), *gains]
+    return table(header, cells, comparison_caption(comparison, runs))
