@@ -101,6 +101,11 @@ def execute_search(search: Search, workers: int = 1, on_round: OnRound | None = 
     return search
 
 
+def execute_search_at(path: Path, on_round: OnRound) -> None:
+    """Execute the search in a directory in this process."""
+    execute_search(Search.open(path), on_round=on_round)
+
+
 def _has_control(configuration: SearchConfiguration) -> bool:
     return configuration.search.control and configuration.search.generator != "random"
 
