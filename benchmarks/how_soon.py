@@ -63,7 +63,7 @@ def main() -> None:
                 for ok, (steps, regret) in zip(reached, curves, strict=True)
             ]
             cells.append(f"{'' if all(reached) else '>'}{np.mean(first):.0f}")
-        table.add_row(Text(key), *cells)  # brackets in a name are not markup
+        table.add_row(Text(", ".join(key)), *cells)  # brackets in a name are not markup
     Console(width=200).print(table)
 
 

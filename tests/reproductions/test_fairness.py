@@ -55,7 +55,7 @@ def vectors(run, field):
 
 def runs_of(home, entry):
     made = comity.open(home / "r")
-    return [run for key, group in made.runs.items() if key.startswith(f"{entry}|") for run in group]
+    return [run for (name, _), group in made.runs.items() if name == entry for run in group]
 
 
 PROTOCOLS = {"paper_protocol": "objectives_last", "our_defaults": "objectives"}

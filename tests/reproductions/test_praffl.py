@@ -34,7 +34,7 @@ def test_table_2_sets_what_clients_reach_beside_what_is_printed(tmp_path):
     assert (praffl["printed"]["mean"], pooled["printed"]["mean"]) == (0.763, 0.53)
     assert [row["centralised"] for row in made.results["rows"]] == [False, True]
     assert praffl["reference"] == reference_hypervolume()
-    runs = comity.open(out / only).runs["praffl|dirichlet"]
+    runs = comity.open(out / only).runs["praffl", "dirichlet"]
     assert [run.configuration.seed for run in runs] == praffl["seeds"] == [1, 2]
     reached = [run.results["spanned"]["hypervolume"] for run in runs]
     assert praffl["ours"]["mean"] == pytest.approx(np.mean(reached))
@@ -58,7 +58,9 @@ def test_table_3_varies_the_number_of_clients(tmp_path):
     assert [row["clients"] for row in rows] == [3, 10, 20]
     assert [row["printed"]["mean"] for row in rows] == [0.763, 0.798, 0.761]
     for row in rows:
-        (run,) = comity.open(tmp_path / "r" / f"clients-{row['clients']}").runs["praffl|dirichlet"]
+        (run,) = comity.open(tmp_path / "r" / f"clients-{row['clients']}").runs[
+            "praffl", "dirichlet"
+        ]
         assert len(run.results["per_client"]) == row["clients"]
         assert row["ours"]["mean"] == run.results["metrics"]["own_hypervolume"]
     (axes,) = reproduced(made.results).axes
@@ -76,7 +78,7 @@ def test_the_split_between_the_phases_is_varied(tmp_path):
     assert [row["split"] for row in made.results["rows"]] == [0.1, 0.9]
     assert {row["printed"]["mean"] for row in made.results["rows"]} == {None}
     for row in made.results["rows"]:
-        (run,) = comity.open(tmp_path / "r" / "splits").runs[f"{row['algorithm']}|dirichlet"]
+        (run,) = comity.open(tmp_path / "r" / "splits").runs[row["algorithm"], "dirichlet"]
         assert run.configuration.algorithm_settings["split"] == row["split"]
         assert run.configuration.algorithm_settings["sampled"] == 4
     figure = reproduced(made.results)

@@ -22,9 +22,10 @@ from comity.errors import UserError, unknown
 from comity.problems import Problem
 from comity.problems import find as find_problem
 from comity.reproductions.printed import Reproduction, check_plan, read_printed
-from comity.runs.compare import PLAN, Comparison, compare, run_plan
+from comity.runs.compare import PLAN, Comparison, run_plan, start_comparison
 from comity.runs.directory import Run
-from comity.runs.execute import free_path
+from comity.runs.execute import execute_at, free_path
+from comity.runs.parallel import Work
 
 
 @dataclass(frozen=True)
@@ -101,6 +102,7 @@ def reproduce_fairness(
     out: str | Path | None = None,
     workers: int = 1,
     on_round: OnRound | None = None,
+    work: Work = execute_at,
     **settings: Any,
 ) -> Reproduction:
     """Run one problem of a printed table with each algorithm; ours beside the printed values.
@@ -123,30 +125,26 @@ def reproduce_fairness(
     preferences = GRID if about.homogeneous else ["dirichlet"]
     if (path / PLAN).is_file():
         check_plan(path / PLAN, problem=only, preferences=preferences, **settings)
-        made = run_plan(path, workers, on_round)
     else:
-        made = compare(
+        start_comparison(
             only,
             algorithms=list(entries.values()),
             seeds=seeds or (1 if about.homogeneous else RUNS),
             preferences=preferences,
             out=path,
-            workers=workers,
-            on_round=on_round,
             **settings,
         )
+    made = run_plan(path, workers, on_round, work)
     results = _beside(table, only, entries, made)
     (path / f"{table}.json").write_text(json.dumps(results, indent=2) + "\n")
-    return Reproduction(path, results)
+    return Reproduction(path, results, (made,))
 
 
 def _beside(table: str, only: str, entries: dict[str, str], made: Comparison) -> dict[str, Any]:
     figures, rows = printed(table, only), []
     problem = find_problem(only)
     for algorithm, entry in entries.items():
-        runs = [
-            run for key, group in made.runs.items() if key.startswith(f"{entry}|") for run in group
-        ]
+        runs = [run for (name, _), group in made.runs.items() if name == entry for run in group]
         if not runs:
             raise UserError(f"{made.path}: it holds no runs of {entry}. Choose another directory.")
         both = {

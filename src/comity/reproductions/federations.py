@@ -19,8 +19,9 @@ from comity.reproductions.printed import (
     read_printed,
     under_each,
 )
-from comity.runs.compare import PLAN, Comparison, compare, run_plan
-from comity.runs.execute import free_path
+from comity.runs.compare import PLAN, Comparison, run_plan, start_comparison
+from comity.runs.execute import execute_at, free_path
+from comity.runs.parallel import Work
 
 TABLES = {
     "thesis-4.1": ("thesis_table_4_1_mean_scalarised_reward.csv", "mean_scalarised"),
@@ -75,6 +76,7 @@ def reproduce(
     out: str | Path | None = None,
     workers: int = 1,
     on_round: OnRound | None = None,
+    work: Work = execute_at,
     **settings: Any,
 ) -> Reproduction:
     """Run a printed table's variants under both protocols; ours beside the printed values.
@@ -95,22 +97,21 @@ def reproduce(
     def carried_out(place: Path, values: Mapping[str, Any], tell: OnRound) -> Comparison:
         if (place / PLAN).is_file():
             check_plan(place / PLAN, problem=only)
-            return run_plan(place, workers, tell)
-        return compare(
-            only,
-            algorithms=entries,
-            seeds=seeds,
-            preferences=list(preferences),
-            out=place,
-            workers=workers,
-            on_round=tell,
-            **{**settings, **values},
-        )
+        else:
+            start_comparison(
+                only,
+                algorithms=entries,
+                seeds=seeds,
+                preferences=list(preferences),
+                out=place,
+                **{**settings, **values},
+            )
+        return run_plan(place, workers, tell, work)
 
     made = under_each(PROTOCOLS, path, carried_out, on_round)
     results = _beside(table, only, figures, made)
     (path / f"{table}.json").write_text(json.dumps(results, indent=2) + "\n")
-    return Reproduction(path, results)
+    return Reproduction(path, results, tuple(made.values()))
 
 
 def _beside(

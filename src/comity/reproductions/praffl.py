@@ -17,8 +17,9 @@ from comity.core.typing import OnRound
 from comity.datasets.synthetic import reference_hypervolume
 from comity.errors import UserError, unknown
 from comity.reproductions.printed import Reproduction, check_plan, read_printed, under_each
-from comity.runs.compare import PLAN, Comparison, compare, run_plan
-from comity.runs.execute import free_path
+from comity.runs.compare import PLAN, Comparison, run_plan, start_comparison
+from comity.runs.execute import execute_at, free_path
+from comity.runs.parallel import Work
 
 DATA = {
     "praffl-synthetic": "SYNTHETIC",
@@ -82,6 +83,7 @@ def reproduce_praffl(
     out: str | Path | None = None,
     workers: int = 1,
     on_round: OnRound | None = None,
+    work: Work = execute_at,
     **settings: Any,
 ) -> Reproduction:
     """Run the problems of a table, or one of them, with each algorithm; ours beside the printed.
@@ -103,9 +105,9 @@ def reproduce_praffl(
         wanted = {**settings, **values}
         if (place / PLAN).is_file():
             check_plan(place / PLAN, **wanted)
-            return run_plan(place, workers, tell)
-        more: dict[str, Any] = {"out": place, "workers": workers, "on_round": tell}
-        return compare(algorithms=entries, seeds=seeds, **more, **wanted)
+        else:
+            start_comparison(algorithms=entries, seeds=seeds, out=place, **wanted)
+        return run_plan(place, workers, tell, work)
 
     made = under_each(_parts(table, only), path, carried_out, on_round)
     results = {
@@ -116,11 +118,7 @@ def reproduce_praffl(
         "rows": [row for part in made.values() for row in _beside(table, entries, part)],
     }
     (path / f"{table}.json").write_text(json.dumps(results, indent=2) + "\n")
-
-    from comity.report.figures import draw_reproduction  # drawing is slow to import
-
-    draw_reproduction(path, results)
-    return Reproduction(path, results)
+    return Reproduction(path, results, tuple(made.values()))
 
 
 def _parts(table: str, only: str | None) -> dict[str, dict[str, Any]]:
@@ -139,7 +137,7 @@ def _beside(table: str, entries: Sequence[str], made: Comparison) -> Iterator[di
         if entry not in held:
             raise UserError(f"{made.path}: it holds no runs of {entry}. Choose another directory.")
         row = held[entry]
-        clients = made.runs[f"{entry}|{row['preferences']}"][0].configuration.clients
+        clients = made.runs[entry, row["preferences"]][0].configuration.clients
         yield {
             "problem": problem,
             "clients": clients,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -12,6 +12,8 @@ from typing import Any, TypeVar
 from comity.configuration import read_toml
 from comity.core.typing import OnRound
 from comity.errors import UserError
+from comity.runs.compare import Comparison
+from comity.searches.comparison import SearchComparison
 
 C = TypeVar("C")
 
@@ -21,7 +23,11 @@ class Reproduction:
     """A printed table and what we measured for each of its rows."""
 
     path: Path
+    """Its directory."""
     results: dict[str, Any]
+    """The table, as in the JSON file named after it."""
+    comparisons: Sequence[Comparison | SearchComparison] = ()
+    """The comparisons behind it."""
 
 
 def read_printed(file: str, problem: str) -> Iterator[tuple[dict[str, str], tuple[float, float]]]:

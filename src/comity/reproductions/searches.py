@@ -17,7 +17,9 @@ from comity.errors import UserError, unknown
 from comity.problems import find as find_problem
 from comity.reproductions.printed import Reproduction, read_printed, under_each
 from comity.runs.execute import free_path
-from comity.searches.comparison import PLAN, SearchComparison, compare_searches, run_search_plan
+from comity.runs.parallel import Work
+from comity.searches.comparison import PLAN, SearchComparison, run_search_plan, start_searches
+from comity.searches.execution import execute_search_at
 
 TABLES = {
     "thesis-3.2": ("thesis_table_3_2_hv_sparsity.csv", ("hypervolume", "sparsity")),
@@ -63,6 +65,7 @@ def reproduce_searches(
     out: str | Path | None = None,
     workers: int = 1,
     on_round: OnRound | None = None,
+    work: Work = execute_search_at,
     **settings: Any,
 ) -> Reproduction:
     """Search as each row of a printed table does, under both protocols; ours beside it."""
@@ -77,22 +80,20 @@ def reproduce_searches(
     path = Path(out) if out is not None else free_path(f"{table}-{only}")
 
     def carried_out(place: Path, values: Mapping[str, Any], tell: OnRound) -> SearchComparison:
-        if (place / PLAN).is_file():
-            return run_search_plan(place, workers, tell)
-        return compare_searches(
-            only,
-            generators=list(entries.values()),
-            seeds=seeds,
-            out=place,
-            workers=workers,
-            on_round=tell,
-            **{**settings, **values},
-        )
+        if not (place / PLAN).is_file():
+            start_searches(
+                only,
+                generators=list(entries.values()),
+                seeds=seeds,
+                out=place,
+                **{**settings, **values},
+            )
+        return run_search_plan(place, workers, tell, work)
 
     made = under_each(PROTOCOLS, path, carried_out, on_round)
     results = _beside(table, only, entries, figures, made)
     (path / f"{table}.json").write_text(json.dumps(results, indent=2) + "\n")
-    return Reproduction(path, results)
+    return Reproduction(path, results, tuple(made.values()))
 
 
 def _entry(row: str, problem: str, settings: dict[str, Any]) -> str:

@@ -25,7 +25,7 @@ from comity.problems import find as find_problem
 from comity.runs.compare import merge, seed_list, spread_of, start
 from comity.runs.directory import CONFIG
 from comity.runs.execute import check_workers, free_path
-from comity.runs.parallel import Job, run_jobs
+from comity.runs.parallel import Job, Work, run_jobs
 from comity.searches.candidates import find
 from comity.searches.configuration import (
     SearchConfiguration,
@@ -34,7 +34,7 @@ from comity.searches.configuration import (
     split_search_settings,
 )
 from comity.searches.directory import Search
-from comity.searches.execution import execute_search, rounds_in_all
+from comity.searches.execution import execute_search_at, rounds_in_all
 
 PLAN, RESULTS = "searches.toml", "searches.json"
 
@@ -49,17 +49,23 @@ class SearchComparison:
     """Searches by entry, one a seed."""
 
 
-def compare_searches(
+def start_searches(
     problem: str | Problem,
     *,
     generators: Sequence[str],
     seeds: int | Sequence[int] = 3,
     out: str | Path | None = None,
-    workers: int = 1,
-    on_round: OnRound | None = None,
     **settings: Any,
-) -> SearchComparison:
-    """Run each search with each seed, and tabulate. Other settings are those of `search`."""
+) -> Path:
+    """Check the plan of a comparison of searches and write it to a new directory.
+
+    Args:
+        problem: a problem with environments, or the name of one.
+        generators: entries, such as ``gap`` or ``annealing[warm_start=true]``.
+        seeds: number of seeds, or the seeds.
+        out: the directory to create; default: a new one under ``runs/``.
+        **settings: settings of a search, the same for all entries.
+    """
     if isinstance(problem, Problem):
         problem = register(problem).name
     entries = list(generators)
@@ -71,17 +77,23 @@ def compare_searches(
         "seeds": seed_list(seeds),
         "settings": settings,
     }
-    check_workers(workers)
     _configurations(plan)  # a mistake must show before anything is written
-    path = Path(out) if out is not None else free_path(f"{problem}-searches".replace(":", "-"))
+    path = Path(out) if out is not None else free_path(problem, "searches")
     start(path, PLAN, plan)
-    return run_search_plan(path, workers, on_round)
+    return path
 
 
 def run_search_plan(
-    path: Path, workers: int = 1, on_round: OnRound | None = None
+    path: Path, workers: int = 1, on_round: OnRound | None = None, work: Work = execute_search_at
 ) -> SearchComparison:
-    """Do what is left to do of a comparison of searches."""
+    """Execute the searches of a comparison that are not finished, and tabulate all.
+
+    Args:
+        path: the directory with the plan.
+        workers: processes that share the searches.
+        on_round: called after each round of any search.
+        work: brings the search in a directory to its end, in a process of its own.
+    """
     check_workers(workers)
     plan = read_toml(path / PLAN)
     searches: dict[str, list[Search]] = {}
@@ -90,15 +102,10 @@ def run_search_plan(
         searches[entry] = [_search_at(path / name / f"seed-{c.seed}", c) for c in configurations]
     left = [search for group in searches.values() for search in group if not search.finished]
     jobs = [Job(search.path, rounds_in_all(search.configuration)) for search in left]
-    run_jobs(jobs, _work, find_problem(str(plan["problem"])), workers, on_round)
+    run_jobs(jobs, work, find_problem(str(plan["problem"])), workers, on_round)
     results = _tabulate(plan["problem"], searches, path)
     write_whole(path / RESULTS, (json.dumps(results, indent=2) + "\n").encode())
-
-    from comity.report import write_searches_report  # drawing is slow to import
-
-    comparison = SearchComparison(path, results, searches)
-    write_searches_report(comparison)
-    return comparison
+    return SearchComparison(path, results, searches)
 
 
 def open_searches(path: Path) -> SearchComparison:
@@ -157,10 +164,6 @@ def _configurations(plan: Mapping[str, Any]) -> dict[str, list[SearchConfigurati
 
 def _search_at(path: Path, configuration: SearchConfiguration) -> Search:
     return Search.open(path) if (path / CONFIG).is_file() else Search.create(path, configuration)
-
-
-def _work(path: Path, tell: OnRound) -> None:
-    execute_search(Search.open(path), on_round=tell)
 
 
 def _tabulate(problem: str, searches: Mapping[str, Sequence[Search]], path: Path) -> dict[str, Any]:

@@ -11,52 +11,11 @@ import numpy as np
 from comity.core.pareto import above, hypervolume, nondominated, set_measures
 from comity.core.threads import limited
 from comity.core.typing import BoolArray, FloatArray, OnRound
-from comity.errors import UserError
-from comity.problems import Problem, register
 from comity.problems.environments import idle_returns
-from comity.runs.execute import check_workers, free_path
-from comity.searches.configuration import (
-    SearchConfiguration,
-    configure_search,
-    split_search_settings,
-)
+from comity.runs.execute import check_workers
+from comity.searches.configuration import SearchConfiguration
 from comity.searches.directory import CONTROL, Search
 from comity.searches.mofld import MOFLD, total_rounds
-
-
-def search(
-    problem: str | Problem,
-    *,
-    out: str | Path | None = None,
-    workers: int = 1,
-    on_round: OnRound | None = None,
-    **settings: Any,
-) -> Search:
-    """Search for a whole front: ``comity.search("deep-sea-treasure", generator="gap")``.
-
-    ``settings`` are the search's by name (``iterations``, ``candidates``, ``warm_start``, …), those
-    of its federations (``algorithm``, ``clients``, ``rounds``, …), and tables by the name of the
-    algorithm, the learner or the generator.
-    """
-    check_workers(workers)
-    if isinstance(problem, Problem):
-        problem = register(problem).name
-    configuration = configure_search(split_search_settings({"problem": problem, **settings}))
-    path = Path(out) if out is not None else free_path(default_name(configuration))
-    return execute_search(Search.create(path, configuration), workers, on_round)
-
-
-def resume_search(path: str | Path, workers: int = 1, on_round: OnRound | None = None) -> Search:
-    """Go on with an interrupted search; it ends as if it had never been interrupted."""
-    found = Search.open(path)
-    if found.finished:
-        raise UserError(f"{path} is finished already; see it with: comity report {path}")
-    return execute_search(found, workers, on_round)
-
-
-def default_name(configuration: SearchConfiguration) -> str:
-    problem = configuration.federation.problem_name.replace(":", "-")
-    return f"{problem}-search-{configuration.label}-seed{configuration.seed}"
 
 
 def rounds_in_all(configuration: SearchConfiguration) -> int:
@@ -86,11 +45,12 @@ def execute_search(found: Search, workers: int = 1, on_round: OnRound | None = N
     if _wants_control(configuration):
         results["control"] = _control(found, workers, tell)
     found.save_results(results, seconds)
-
-    from comity.report import write_search_report  # drawing is slow to import and comes last
-
-    write_search_report(found)
     return found
+
+
+def execute_search_at(path: Path, on_round: OnRound) -> None:
+    """Execute the search in a directory in this process."""
+    execute_search(Search.open(path), on_round=on_round)
 
 
 def _wants_control(configuration: SearchConfiguration) -> bool:
