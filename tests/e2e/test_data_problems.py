@@ -167,7 +167,7 @@ def test_a_comparison_pools_the_clients_of_all_seeds(call):
     comparison = library.open(call.home / "c")
     seen = []
     for row in json.loads(done)["rows"]:
-        runs = comparison.runs[f"{row['algorithm']}|dirichlet"]
+        runs = comparison.runs[row["algorithm"], "dirichlet"]
         clients = [client for run in runs for client in run.results["per_client"]]
         kept = counted(vectors(clients))
         pooled = row["pooled"]
@@ -278,7 +278,7 @@ def test_plus_ft_in_a_comparison_is_fine_tuning(call):
     )
     comparison = library.open(call.home / "c")
     for entry in ("fedcmoo", "fedcmoo+ft", "fsmgda+ft"):
-        (run,) = comparison.runs[f"{entry}|dirichlet"]
+        (run,) = comparison.runs[entry, "dirichlet"]
         first, second = (next(run.model(client).parameters()) for client in (0, 1))
         assert bool((first == second).all()) == (entry == "fedcmoo")
 
@@ -327,7 +327,7 @@ def test_algorithms_are_compared_on_it(call):
     assert result["problem"] == "loans"
     assert [row["algorithm"] for row in result["rows"]] == ["fedavg", "fedcmoo"]
     assert [row["seeds"] for row in result["rows"]] == [[2, 3]] * 2
-    (run, _) = library.open(call.home / "c").runs["fedcmoo|dirichlet"]
+    (run, _) = library.open(call.home / "c").runs["fedcmoo", "dirichlet"]
     held = run.configuration
     assert (held.clients, held.rounds, held.seed) == (2, 2, 2)
     assert held.problem["data"] == str(call.home / "loans.csv")

@@ -156,6 +156,6 @@ def test_a_long_legend_takes_nothing_from_the_panels(made, tmp_path: Path) -> No
     run = made([[1.0, -2.0]], [entry(1, [[1.0, -2.0]]), entry(2, [[1.0, -2.0]])])
     names = [f"a rather long name of an algorithm, number {n}" for n in range(24)]
     comparison = table(*(row(name, mean_scalarised=1.0) for name in names))
-    figure = learning(comparison, {f"{name}|dirichlet": [run] for name in names})
+    figure = learning(comparison, {(name, "dirichlet"): [run] for name in names})
     assert figure is not None
     figure.savefig(tmp_path / "learning.png")

@@ -50,11 +50,11 @@ def judged(made: Make) -> Make:
 def compared(judged: Make, tmp_path: Path) -> Comparison:
     """Two algorithms with two seeds each, whose fronts add up."""
     runs = {
-        "fedavg|dirichlet": [
+        ("fedavg", "dirichlet"): [
             judged([[0.8, 0.8], [0.7, 1.0], [0.7, 1.0]], name="a1", algorithm="fedavg"),
             judged([[0.7, 0.9], [0.6, 0.7], [0.7, 1.0]], name="a2", algorithm="fedavg"),
         ],
-        "fedpref|dirichlet": [
+        ("fedpref", "dirichlet"): [
             judged(name="b1", algorithm="fedpref"),
             judged(name="b2", algorithm="fedpref"),
         ],
@@ -259,7 +259,7 @@ def test_pooled_fronts_are_stairs(compared: Comparison) -> None:
 
 
 def test_runs_with_shared_weights_are_one_set_of_means(compared: Comparison) -> None:
-    better, worse = compared.runs["fedavg|dirichlet"]
+    better, worse = compared.runs["fedavg", "dirichlet"]
     runs = {"fedavg|same:0.1,0.9": [worse], "fedavg|same:0.9,0.1": [better]}
     figure = fronts(tabulate(PROBLEM, runs, compared.path), runs)
     assert figure is not None
@@ -274,7 +274,7 @@ def test_runs_with_shared_weights_are_one_set_of_means(compared: Comparison) -> 
 def test_fronts_of_which_no_run_is_there_leave_an_empty_panel(compared: Comparison) -> None:
     row = {**compared.results["rows"][0], "preferences": "equidistant"}
     results = {**compared.results, "rows": [*compared.results["rows"], row]}
-    figure = fronts(results, {**compared.runs, "fedavg|equidistant": []})
+    figure = fronts(results, {**compared.runs, ("fedavg", "equidistant"): []})
     assert figure is not None
     assert [len(axes.collections) for axes in figure.axes] == [4, 0]
 

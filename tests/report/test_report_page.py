@@ -90,7 +90,7 @@ def test_charts_cannot_end_their_script_early(made: Callable[..., Run]) -> None:
         "rows": [{"algorithm": EVIL, "preferences": "x", "seeds": [1], "metrics": {}}],
     }
     run = made([[8.2, -3.0]], preferences=[[0.5, 0.5]])
-    chart = learning_chart(comparison, {f"{EVIL}|x": [run]})
+    chart = learning_chart(comparison, {(EVIL, "x"): [run]})
     assert chart is not None
     assert EVIL not in json.dumps(chart)
     html = write_report(run).read_text()

@@ -68,11 +68,11 @@ def compared(seen: Make, tmp_path: Path) -> Comparison:
     better = [[0.95], [0.85], [0.75]]
     bare = [entry(n, KEPT) for n in (1, 2, 3)]
     runs = {
-        "fedrep|dirichlet": [
+        ("fedrep", "dirichlet"): [
             seen(name="a1", history=bare, algorithm="fedrep"),
             seen(name="a2", history=bare, algorithm="fedrep", seed=2),
         ],
-        "fedrep+confree|dirichlet": [
+        ("fedrep+confree", "dirichlet"): [
             seen(better, name="b1", **wrapped),
             seen(name="b2", history=lines(pairs=0.7), seed=2, **wrapped),
         ],
@@ -132,7 +132,7 @@ def test_baselines_are_what_all_are_measured_against(seen: Make, tmp_path: Path)
         "ditto": (0.75, 0.75),
     }
     runs = {
-        f"{name}|x": [
+        (name, "x"): [
             seen([[value]] * 3, name=f"{name}-{seed}", seed=seed, algorithm="fedavg")
             for seed, value in enumerate(values)
         ]
@@ -280,7 +280,7 @@ def test_each_wrapped_host_has_its_conflicts(compared: Comparison) -> None:
     (axes,) = figure.axes
     assert axes.get_title() == "fedrep+confree"
     np.testing.assert_allclose(axes.lines[0].get_ydata(), [0.6, 1.0])
-    hosts = {"fedrep|dirichlet": compared.runs["fedrep|dirichlet"]}
+    hosts = {key: compared.runs[key] for key in [("fedrep", "dirichlet")]}
     assert conflicts(compared.results, hosts) is None
 
 

@@ -9,6 +9,7 @@ import pytest
 
 import comity
 from comity.algorithms import algorithms
+from comity.api import resume, search
 from comity.core.fleet import Fleet
 from comity.errors import UserError
 from comity.federation.engines.embedded import EmbeddedEngine
@@ -16,7 +17,7 @@ from comity.federation.loop import RoundLoop
 from comity.federation.server import Server
 from comity.searches import Search, configure_search, generators
 from comity.searches.configuration import split_search_settings
-from comity.searches.execution import execute_search, resume_search, search
+from comity.searches.execution import execute_search
 from comity.searches.mofld import MOFLD
 from tests.tiny import TINY
 
@@ -75,9 +76,9 @@ def test_stopped_anywhere_it_ends_as_if_never_stopped(generator, more, tmp_path,
     assert len(broken.history) == 1
     broken.append_history({"iteration": 99})
     with pytest.raises(KeyboardInterrupt):
-        resume_search(broken.path, on_round=stop_at(7))
+        resume(broken.path, on_round=stop_at(7))
     (broken.path / "history.jsonl").write_text("")  # what the checkpoint has is not lost
-    assert contents(resume_search(broken.path)) == whole
+    assert contents(resume(broken.path)) == whole
 
 
 def test_candidates_trained_together_equal_candidates_trained_apart():

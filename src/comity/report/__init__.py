@@ -27,11 +27,11 @@ def write_report(run: Run) -> Path:
 
 
 def write_comparison_report(
-    path: Path, comparison: Mapping[str, Any], runs: Mapping[str, Sequence[Run]]
+    path: Path, comparison: Mapping[str, Any], runs: Mapping[tuple[str, str], Sequence[Run]]
 ) -> Path:
     """Draw a comparison's pictures into the directory ``path``, and the page that holds them.
 
-    ``runs`` has the runs behind each row under ``"algorithm|preferences"``, one a seed.
+    ``runs`` has the runs behind each row under (algorithm, preferences), one per seed.
     """
     from comity.report.figures import draw_comparison
     from comity.report.html.page import comparison_page

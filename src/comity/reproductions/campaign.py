@@ -19,7 +19,7 @@ from comity.runs.parallel import Work
 from comity.searches import comparison as search_comparison
 from comity.searches.comparison import SearchComparison
 
-C = TypeVar("C", Comparison, SearchComparison)
+C = TypeVar("C", bound=Comparison | SearchComparison)
 
 
 @dataclass(frozen=True)
@@ -90,11 +90,7 @@ def execute_campaign(
     options = {} if work is None else {"work": work}
     comparisons: dict[str, C] = {}
     for number, (name, plan) in enumerate(campaign.plans.items()):
-
-        def notify(done: int, total: int, text: str, number: int = number) -> None:
-            if on_round is not None:
-                on_round(done + number * total, len(campaign.plans) * total, text)
-
+        notify = _part_of(on_round, number, len(campaign.plans))
         place, file = path / name, path / name / campaign.kind.file
         if file.is_file():
             check_plan(file, **{key: plan[key] for key in campaign.checked})
@@ -104,6 +100,16 @@ def execute_campaign(
     results = campaign.tabulate(comparisons)
     write_whole(path / f"{table}.json", (json.dumps(results, indent=2) + "\n").encode())
     return Reproduction(path, results, tuple(comparisons.values()))
+
+
+def _part_of(on_round: OnRound | None, number: int, count: int) -> OnRound:
+    """Return the progress of one comparison as part of that of ``count`` equal ones."""
+
+    def notify(done: int, total: int, text: str) -> None:
+        if on_round is not None:
+            on_round(done + number * total, count * total, text)
+
+    return notify
 
 
 def check_plan(file: Path, **values: Any) -> None:

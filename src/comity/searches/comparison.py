@@ -82,7 +82,7 @@ def start_searches(
         "settings": settings,
     }
     _configurations(plan)  # a mistake must show before anything is written
-    path = Path(out) if out is not None else free_path(f"{problem}-searches".replace(":", "-"))
+    path = Path(out) if out is not None else free_path(problem, "searches")
     start(path, PLAN, plan)
     return path
 

@@ -3,66 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import TypedDict
 
 import numpy as np
 
 from comity.core.pareto import above, hypervolume, nondominated, set_measures
 from comity.core.threads import limited
 from comity.core.typing import BoolArray, FloatArray, OnRound
-from comity.errors import UserError
-from comity.problems import Problem, register
 from comity.problems.environments import idle_returns
-from comity.runs.execute import check_workers, free_path
+from comity.runs.execute import check_workers
 from comity.runs.schema import FrontPoint, Metrics, SearchControl, SearchResults
-from comity.searches.configuration import (
-    SearchConfiguration,
-    configure_search,
-    split_search_settings,
-)
+from comity.searches.configuration import SearchConfiguration
 from comity.searches.directory import CONTROL, Search
 from comity.searches.mofld import MOFLD, total_rounds
-
-
-def search(
-    problem: str | Problem,
-    *,
-    out: str | Path | None = None,
-    workers: int = 1,
-    on_round: OnRound | None = None,
-    **settings: Any,
-) -> Search:
-    """Search for a whole front: ``comity.search("deep-sea-treasure", generator="gap")``.
-
-    Args:
-        problem: A problem with environments, or the name of one.
-        out: The directory of the search; None: a new one under ``runs/``.
-        workers: The number of processes that train clients.
-        on_round: Called after each round with rounds done, rounds in all, and a short text.
-        **settings: Settings of the search (``iterations``, ``candidates``, ``warm_start``, …) and
-            of its federations (``algorithm``, ``clients``, ``rounds``, …) by name, and tables by
-            the name of the algorithm, the learner or the generator.
-    """
-    check_workers(workers)
-    if isinstance(problem, Problem):
-        problem = register(problem).name
-    configuration = configure_search(split_search_settings({"problem": problem, **settings}))
-    path = Path(out) if out is not None else free_path(default_name(configuration))
-    return execute_search(Search.create(path, configuration), workers, on_round)
-
-
-def resume_search(path: str | Path, workers: int = 1, on_round: OnRound | None = None) -> Search:
-    """Continue an interrupted search; its end equals that of an uninterrupted one."""
-    search = Search.open(path)
-    if search.finished:
-        raise UserError(f"{path} is finished already; see it with: comity report {path}")
-    return execute_search(search, workers, on_round)
-
-
-def default_name(configuration: SearchConfiguration) -> str:
-    """Return the name of a search's directory where none is given."""
-    problem = configuration.federation.problem_name.replace(":", "-")
-    return f"{problem}-search-{configuration.label}-seed{configuration.seed}"
 
 
 def rounds_in_all(configuration: SearchConfiguration) -> int:

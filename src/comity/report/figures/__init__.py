@@ -61,7 +61,7 @@ def draw_run(run: Run) -> Pictures:
 
 
 def draw_comparison(
-    path: Path, comparison: Mapping[str, Any], runs: Mapping[str, Sequence[Run]]
+    path: Path, comparison: Mapping[str, Any], runs: Mapping[tuple[str, str], Sequence[Run]]
 ) -> Pictures:
     """All pictures of a comparison, by name."""
     figures: dict[str, Figure | None] = {"bars": bars(comparison)}

@@ -34,10 +34,8 @@ def conflict(run: Run) -> Figure | None:
 @styled
 def conflicts(comparison: Mapping[str, Any], runs: Runs) -> Figure | None:
     """The same of each wrapped algorithm of a comparison: means over seeds."""
-    several = not single(comparison) and len({key.partition("|")[2] for key in runs}) > 1
-    return _panels(
-        {key.replace("|", ", ") if several else key.partition("|")[0]: runs[key] for key in runs}
-    )
+    several = not single(comparison) and len({preferences for _, preferences in runs}) > 1
+    return _panels({", ".join(key) if several else key[0]: group for key, group in runs.items()})
 
 
 def _panels(named: Mapping[str, Sequence[Run]]) -> Figure | None:

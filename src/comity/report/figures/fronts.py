@@ -56,7 +56,7 @@ def fronts(comparison: Mapping[str, Any], runs: Runs) -> Figure | None:
         low, high = (edge[list(pair)] for edge in limits)
         frame(axes, low, high, None)
         draw_marks(axes, marks, pair, low, high)
-        own = {name: sets[f"{name}|{kind}"] for name in looks if f"{name}|{kind}" in sets}
+        own = {name: sets[name, kind] for name in looks if (name, kind) in sets}
         for algorithm, points in own.items():
             _draw(axes, points, pair, (low, high), looks[algorithm])
         drawn = np.concatenate([np.empty((0, len(titles))), *own.values()])
@@ -80,12 +80,12 @@ def _looks(algorithms: Sequence[str]) -> dict[str, dict[str, Any]]:
     }
 
 
-def _shared(runs: Runs, problem: Problem) -> dict[str, FloatArray]:
+def _shared(runs: Runs, problem: Problem) -> dict[tuple[str, str], FloatArray]:
     """The mean over clients of every run, by algorithm, whatever weights its clients share."""
-    found: dict[str, list[FloatArray]] = {}
-    for key, seeds in runs.items():
+    found: dict[tuple[str, str], list[FloatArray]] = {}
+    for (algorithm, _), seeds in runs.items():
         means = [np.nanmean(objectives_of(run), axis=0) for run in seeds]
-        found.setdefault(f"{key.partition('|')[0]}|{SHARED}", []).extend(means)
+        found.setdefault((algorithm, SHARED), []).extend(means)
     sets = {key: np.array(means) for key, means in found.items() if means}
     return {key: points[problem.counts(points)] for key, points in sets.items()}
 

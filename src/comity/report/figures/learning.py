@@ -24,7 +24,7 @@ from comity.report.series.curves import curves, validated
 from comity.report.terms import words_of
 from comity.runs.directory import Run
 
-Runs = Mapping[str, Sequence[Run]]
+Runs = Mapping[tuple[str, str], Sequence[Run]]
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ def learn(comparison: Mapping[str, Any], runs: Runs) -> dict[tuple[str, str], Le
     regret = has_regret(runs)
     lessons = {}
     for row in comparison["rows"]:
-        seeds = runs.get(f"{row['algorithm']}|{row['preferences']}", ())
+        seeds = runs.get((row["algorithm"], row["preferences"]), ())
         if seeds:
             lessons[row["algorithm"], row["preferences"]] = _lesson(seeds, regret)
     return lessons

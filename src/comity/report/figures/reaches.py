@@ -38,7 +38,7 @@ def reaches(comparison: Mapping[str, Any], runs: Runs) -> Figure | None:
     takes preferences.
     """
     sets = {key: _reached(seeds) for key, seeds in runs.items() if seeds}
-    spanning = {key.rpartition("|")[0] for key, vectors in sets.items() if vectors.shape[1] > 1}
+    spanning = {key[0] for key, vectors in sets.items() if vectors.shape[1] > 1}
     if not spanning:
         return None
     first = next(seeds[0] for seeds in runs.values() if seeds)
@@ -59,8 +59,8 @@ def reaches(comparison: Mapping[str, Any], runs: Runs) -> Figure | None:
         frame(axes, low, high, None)
         draw_marks(axes, marks, pair, low, high)
         for name, look in looks.items():
-            if f"{name}|{kind}" in sets:
-                _draw(axes, sets[f"{name}|{kind}"], pair, (low, high), look)
+            if (name, kind) in sets:
+                _draw(axes, sets[name, kind], pair, (low, high), look)
         note = off_axes(every[:, pair], low, high)
         axes.text(0.02, 0.02, note, transform=axes.transAxes, fontsize=6, color=GREY)
         axes.set(xlabel=titles[pair[0]], ylabel=titles[pair[1]])
