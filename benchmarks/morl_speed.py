@@ -21,8 +21,7 @@ import sys
 import tempfile
 import time
 from math import ceil
-from types import ModuleType, SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 SIZES = {
     "deep-sea-treasure": (20, 3000),
@@ -92,13 +91,11 @@ def train_stable_baselines(job: dict[str, Any]) -> dict[str, float]:
 
 
 def train_comity(job: dict[str, Any]) -> dict[str, float]:
-    """Train all clients as one fleet; drawing the report is timed apart."""
-    import comity
+    """Train all clients as one fleet; the time to draw the report is returned separately."""
+    from comity.runs.execute import execute, start_run
 
-    sys.modules["comity.report"] = cast(ModuleType, SimpleNamespace(write_report=lambda run: None))
     with tempfile.TemporaryDirectory() as folder:
-        run = comity.run(job["problem"], out=f"{folder}/run", workers=1, **job["run"])
-        del sys.modules["comity.report"]
+        run = execute(start_run({"problem": job["problem"], **job["run"]}, f"{folder}/run"))
         started = time.process_time()
         from comity.report import write_report
 
