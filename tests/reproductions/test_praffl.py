@@ -137,7 +137,7 @@ def test_what_is_printed_is_what_the_paper_prints():
         ("praffl-3", {"only": "praffl-bank"}, "praffl-bank"),
         ("praffl-2", {"rows": ["fedavg"]}, "fedavg"),
         ("praffl-7", {"rows": ["praffl"]}, r"split=0\.1"),
-        ("praffl-3", {"clients": 5}, "praffl-3 says itself how many"),
+        ("praffl-3", {"clients": 5}, "clients: praffl-3 has its own"),
     ],
 )
 def test_what_a_table_does_not_have_is_refused(tmp_path, table, values, said):

@@ -94,7 +94,7 @@ def plan(
         raise unknown(f"problem of {table}", only, about.problems)
     entries = choose_rows(rows, about.rows)
     if about.across in settings:
-        raise UserError(f"{about.across}: {table} says itself how many; leave it out.")
+        raise UserError(f"{about.across}: {table} has its own; leave it out.")
     common = {**settings, "algorithms": entries, "seeds": seeds}
     plans = {name: {**common, **values} for name, values in _parts(table, only).items()}
     checked = (*settings, *next(iter(_parts(table, only).values())))
