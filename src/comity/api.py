@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from comity import report as reports
+from comity import reproductions
 from comity.core.typing import OnRound
-from comity.errors import UserError, unknown
+from comity.errors import UserError
 from comity.problems import Problem, register
-from comity.reproductions import TABLES, Reproduction, praffl, searches
+from comity.reproductions import Reproduction, praffl, searches
 from comity.runs.compare import PLAN as COMPARISON
 from comity.runs.compare import Comparison, open_comparison, run_plan, start_comparison
 from comity.runs.directory import Run
@@ -233,11 +234,9 @@ def reproduce(
         **settings: ``only`` (the problem, if the table has several), ``seeds``, ``preferences``
             where the table does not fix them, and settings of `run` or `search`.
     """
-    if table not in TABLES:
-        raise unknown("table", table, TABLES)
     check_workers(workers)
     work = finish_search_at if table in searches.TABLES else finish_run_at
-    reproduction = TABLES[table](
+    reproduction = reproductions.reproduce(
         table, rows=rows, out=out, workers=workers, on_round=on_round, work=work, **settings
     )
     for comparison in reproduction.comparisons:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from benchmarks.generators import searched
 
-from comity.searches import Found, generators
+from comity.searches import Findings, generators
 from comity.searches.gap import Gap, crossing, neighbours
 from comity.searches.grid import spread_out
 from comity.searches.uniform import Random
@@ -23,12 +23,12 @@ def played(cls, objectives, rounds=5, count=6):
     weights = vectors = np.zeros((0, objectives))
     proposed = []
     for number in range(rounds):
-        found = Found(weights, vectors, vectors, rounds * count)
-        new = generator.propose(count, objectives, found, np.random.default_rng(number))
-        led_to = np.sqrt(new)  # a concave front: nothing dominates anything
-        weights, vectors = np.concatenate([weights, new]), np.concatenate([vectors, led_to])
-        after = Found(weights, vectors, vectors, rounds * count)
-        generator.learn(new, led_to, after, np.random.default_rng(100 + number))
+        findings = Findings(weights, vectors, vectors, rounds * count)
+        new = generator.propose(count, objectives, findings, np.random.default_rng(number))
+        reached = np.sqrt(new)  # a concave front: nothing dominates anything
+        weights, vectors = np.concatenate([weights, new]), np.concatenate([vectors, reached])
+        after = Findings(weights, vectors, vectors, rounds * count)
+        generator.learn(new, reached, after, np.random.default_rng(100 + number))
         proposed.append(new)
     return np.array(proposed)
 
@@ -62,9 +62,9 @@ def test_gap_looks_where_two_neighbours_are_worth_the_same():
     place = crossing(near, far, here, there)
     weight = near + place[:, None] * (far - near)
     assert (weight @ here.T).item() == pytest.approx((weight @ there.T).item())
-    found = Found(np.concatenate([near, far]), np.concatenate([here, there]),
-                  np.concatenate([here, there]), 10)  # fmt: skip
-    (proposed,) = Gap().propose(1, 2, found, np.random.default_rng(0))
+    vectors = np.concatenate([here, there])
+    findings = Findings(np.concatenate([near, far]), vectors, vectors, 10)
+    (proposed,) = Gap().propose(1, 2, findings, np.random.default_rng(0))
     np.testing.assert_allclose(proposed, weight[0])
 
 

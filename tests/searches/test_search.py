@@ -136,13 +136,13 @@ def test_warm_starts_come_from_the_nearest_solved_weight(tmp_path):
 def test_a_warm_start_starts_from_that_model(tmp_path):
     mofld = MOFLD(Search.create(tmp_path / "s", configuration(warm_start=True)), 1, None)
     mofld._iterate(2)
-    assert mofld._solved.models is not None
+    assert mofld.state.models is not None
     weights = np.array([[0.1, 0.9], [0.9, 0.1]])
     starts = mofld._starts(1, weights)
     federations = list(mofld._federations(1, mofld._configuration(1, weights), starts))
     for federation, start in zip(federations, starts, strict=True):
         assert start is not None
-        expected = mofld._solved.models.select([start])
+        expected = mofld.state.models.select([start])
         assert federation.initial.distance(expected).max() == 0
 
 
