@@ -47,12 +47,12 @@ def run(
     """Run one federation to its end: ``comity.run("deep-sea-treasure", algorithm="fedpref")``.
 
     Args:
-        problem: a registered name, ``"module:attribute"``, a problem, or a table that describes
+        problem: A registered name, ``"module:attribute"``, a problem, or a table that describes
             your own data.
-        out: the run directory, which must not exist yet; default: a new one under ``runs/``.
-        workers: processes that share the clients; results do not depend on it.
-        on_round: called after each round with rounds done, rounds in all and a short text.
-        **settings: run-level settings by name (``algorithm``, ``clients``, ``rounds``, ``seed``,
+        out: The run directory, which must not exist yet; default: a new one under ``runs/``.
+        workers: Processes that share the clients; results do not depend on it.
+        on_round: Called after each round with rounds done, rounds in all and a short text.
+        **settings: Run-level settings by name (``algorithm``, ``clients``, ``rounds``, ``seed``,
             ``preferences``, ...), and tables by the name of the algorithm or the learner:
             ``fedpref={"top_r": 0.4}, dqn={"local_steps": 1000}``.
     """
@@ -74,15 +74,15 @@ def compare(
     """Run each algorithm under each preference distribution with each seed, and tabulate.
 
     Args:
-        problem: what is learned, as for `run`.
-        algorithms: entries, such as ``"fedavg"``, ``"fedavg+ft"`` (the last mixing replaced by
+        problem: What is learned, as for `run`.
+        algorithms: Entries, such as ``"fedavg"``, ``"fedavg+ft"`` (the last mixing replaced by
             local training) or ``"fedpref[clustering=false]"``.
-        seeds: number of seeds, or the seeds.
-        preferences: one distribution of preferences, or several.
-        out: the directory, which must not exist yet; default: a new one under ``runs/``.
-        workers: processes that share the runs.
-        on_round: called after each round of any run.
-        **settings: settings of `run`, the same for all entries; tables of algorithms that take no
+        seeds: Number of seeds, or the seeds.
+        preferences: One distribution of preferences, or several.
+        out: The directory, which must not exist yet; default: a new one under ``runs/``.
+        workers: Processes that share the runs.
+        on_round: Called after each round of any run.
+        **settings: Settings of `run`, the same for all entries; tables of algorithms that take no
             part are refused.
     """
     check_workers(workers)
@@ -103,11 +103,11 @@ def search(
     """Search for a whole front: ``comity.search("deep-sea-treasure", generator="gap")``.
 
     Args:
-        problem: a problem with environments, or the name of one.
-        out: the directory, which must not exist yet; default: a new one under ``runs/``.
-        workers: processes that share the clients; results do not depend on it.
-        on_round: called after each round with rounds done, rounds in all and a short text.
-        **settings: settings of the search by name (``iterations``, ``candidates``,
+        problem: A problem with environments, or the name of one.
+        out: The directory, which must not exist yet; default: a new one under ``runs/``.
+        workers: Processes that share the clients; results do not depend on it.
+        on_round: Called after each round with rounds done, rounds in all and a short text.
+        **settings: Settings of the search by name (``iterations``, ``candidates``,
             ``warm_start``, ...), those of its federations (``algorithm``, ``clients``, ``rounds``,
             ...), and tables by the name of the algorithm, the learner or the generator.
     """
@@ -129,13 +129,13 @@ def compare_searches(
     """Run each search with each seed, and tabulate. Random weights always take part.
 
     Args:
-        problem: a problem with environments, or the name of one.
-        generators: entries, such as ``"gap"`` or ``"annealing[warm_start=true]"``.
-        seeds: number of seeds, or the seeds.
-        out: the directory, which must not exist yet; default: a new one under ``runs/``.
-        workers: processes that share the searches.
-        on_round: called after each round of any search.
-        **settings: settings of `search`, the same for all entries.
+        problem: A problem with environments, or the name of one.
+        generators: Entries, such as ``"gap"`` or ``"annealing[warm_start=true]"``.
+        seeds: Number of seeds, or the seeds.
+        out: The directory, which must not exist yet; default: a new one under ``runs/``.
+        workers: Processes that share the searches.
+        on_round: Called after each round of any search.
+        **settings: Settings of `search`, the same for all entries.
     """
     check_workers(workers)
     path = start_searches(problem, generators=generators, seeds=seeds, out=out, **settings)
@@ -148,9 +148,9 @@ def resume(
     """Continue an interrupted run, search or comparison; it ends as if never interrupted.
 
     Args:
-        path: its directory, or the run or search itself.
-        workers: processes to use; results do not depend on it.
-        on_round: called after each round with rounds done, rounds in all and a short text.
+        path: Its directory, or the run or search itself.
+        workers: Processes to use; results do not depend on it.
+        on_round: Called after each round with rounds done, rounds in all and a short text.
     """
     if not isinstance(path, Run | Search):
         path = Path(path)
@@ -201,12 +201,12 @@ def pretrain(
     run like any other.
 
     Args:
-        problem: what is learned, as for `run`.
-        out: the file to write, which must not exist yet.
-        run: the run directory, which must not exist yet; default: a new one under ``runs/``.
-        workers: processes that share the clients; results do not depend on it.
-        on_round: called after each round with rounds done, rounds in all and a short text.
-        **settings: settings of `run`.
+        problem: What is learned, as for `run`.
+        out: The file to write, which must not exist yet.
+        run: The run directory, which must not exist yet; default: a new one under ``runs/``.
+        workers: Processes that share the clients; results do not depend on it.
+        on_round: Called after each round with rounds done, rounds in all and a short text.
+        **settings: Settings of `run`.
     """
     check_workers(workers)
     check_target(Path(out))
@@ -226,11 +226,11 @@ def reproduce(
     """Run a printed table and set our figures beside the printed ones.
 
     Args:
-        table: its name, such as ``"thesis-4.1"``.
-        rows: some of its rows; default: those that the table's function chooses.
-        out: the directory; runs already in it are used again. Default: a new one under ``runs/``.
-        workers: processes that share the runs.
-        on_round: called after each round of any run.
+        table: Its name, such as ``"thesis-4.1"``.
+        rows: Some of its rows; default: those that the table's function chooses.
+        out: The directory; runs already in it are used again. Default: a new one under ``runs/``.
+        workers: Processes that share the runs.
+        on_round: Called after each round of any run.
         **settings: ``only`` (the problem, if the table has several), ``seeds``, ``preferences``
             where the table does not fix them, and settings of `run` or `search`.
     """
@@ -255,9 +255,9 @@ def start_search(values: Mapping[str, Any], out: str | Path | None = None) -> Se
     """Configure a search and create its directory; nothing is trained yet.
 
     Args:
-        values: settings as a TOML file holds them; those of the search may stand outside its
+        values: Settings as a TOML file holds them; those of the search may stand outside its
             table.
-        out: the directory to create; default: a new one under ``runs/``.
+        out: The directory to create; default: a new one under ``runs/``.
     """
     configuration = configure_search(split_search_settings(values))
     if out is None:

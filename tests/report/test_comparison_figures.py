@@ -91,8 +91,8 @@ def taught(made: Callable[..., Run]) -> tuple[dict[str, Any], dict[str, list[Run
     """Two algorithms, the second with two seeds whose steps differ."""
     one = {"preferences": [[1.0, 0.0]]}
     runs = {
-        "a|x": [made([[8.2, -3.0]], name="a", **one)],
-        "b|x": [
+        ("a", "x"): [made([[8.2, -3.0]], name="a", **one)],
+        ("b", "x"): [
             made([[3.7, -3.0]], name="b1", **one),
             made(
                 [[1.7, -3.0]],
@@ -126,8 +126,8 @@ def test_learning_shows_returns_where_the_optimum_is_unknown(
     taught: tuple[dict[str, Any], dict[str, list[Run]]],
 ) -> None:
     comparison, runs = taught
-    unknown = rewrite(runs["a|x"][0], lambda results: results["per_client"][0].pop("optimum"))
-    figure = learning(comparison, {**runs, "a|x": [unknown]})
+    unknown = rewrite(runs["a", "x"][0], lambda results: results["per_client"][0].pop("optimum"))
+    figure = learning(comparison, {**runs, ("a", "x"): [unknown]})
     assert figure is not None
     np.testing.assert_allclose(figure.axes[0].lines[0].get_ydata(), 8.2)
     assert figure.axes[0].get_yscale() == "linear"

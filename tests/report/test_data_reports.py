@@ -240,8 +240,8 @@ def test_three_objectives_are_drawn_in_pairs(judged: Make) -> None:
     # one of two kinds of fairness may be perfect: only client 1 is left out
     symbols = front_chart(run)["data"][0]["marker"]["symbol"]
     assert symbols.count("circle-open") == 1
-    results = tabulate(run.configuration.problem_name, {"fedpref|x": [run]}, run.path)
-    figure = fronts(results, {"fedpref|x": [run]})
+    results = tabulate(run.configuration.problem_name, {("fedpref", "x"): [run]}, run.path)
+    figure = fronts(results, {("fedpref", "x"): [run]})
     assert figure is not None
     assert len(figure.axes) == 3
 
@@ -339,6 +339,6 @@ def test_nothing_defined_at_all_is_still_reported(judged: Make) -> None:
         "pooled": {"hypervolume": 0.0},
     }
     comparison = {"problem": "p", "reference_point": [0.0, 0.0], "trivial": {}, "rows": [row]}
-    runs = {"fedpref|x": [run]}
+    runs = {("fedpref", "x"): [run]}
     assert write_comparison_report(run.path / "all", comparison, runs).is_file()
     json.dumps(learning_chart(comparison, runs), allow_nan=False)

@@ -145,7 +145,7 @@ def test_a_comparison_has_its_table_and_pictures(made: Callable[..., Run], tmp_p
         "rows": [row("a", "x", 2.0), row("a", "y", 3.0), row("<b>", "x", 1.0)],
     }
     run = made([[8.2, -3.0]], preferences=[[0.5, 0.5]])
-    path = write_comparison_report(tmp_path / "all", comparison, {"a|x": [run]})
+    path = write_comparison_report(tmp_path / "all", comparison, {("a", "x"): [run]})
     assert path == tmp_path / "all" / "report.html"
     assert {p.name for p in path.parent.iterdir()} == {"report.html", "bars.png", "learning.png"}
     kept, last = Page(path).tables

@@ -162,11 +162,15 @@ def test_what_is_worse_than_its_host_has_a_minus() -> None:
 
 
 def test_hosts_are_found_by_their_settings(seen: Make, tmp_path: Path) -> None:
-    own = {"fedprox|x": {}, "fedprox[mu=0.5]|x": {}, "fedprox+confree[mu=0.5,confree.c=0.2]|x": {}}
+    own = {
+        ("fedprox", "x"): {},
+        ("fedprox[mu=0.5]", "x"): {},
+        ("fedprox+confree[mu=0.5,confree.c=0.2]", "x"): {},
+    }
     runs = {key: [seen(name=f"run-{place}")] for place, key in enumerate(own)}
     *_, row = tabulate("usps-mlp", runs, tmp_path)["rows"]
     assert row["host"] == "fedprox[mu=0.5]"
-    alone = {"fedprox+confree|x": runs["fedprox|x"]}
+    alone = {("fedprox+confree", "x"): runs["fedprox", "x"]}
     assert "paired" not in tabulate("usps-mlp", alone, tmp_path)["rows"][0]
 
 

@@ -137,7 +137,7 @@ def with_settings(
 def _parameter(name: str, option: SettingOption) -> inspect.Parameter:
     flags = [] if option.flag is None else [option.flag]
     declared = typer.Option(*flags, help=option.help)
-    annotation: Any = Annotated[option.type | None, declared]  # type: ignore[name-defined]
+    annotation: Any = Annotated[option.type | None, declared]
     kind = inspect.Parameter.KEYWORD_ONLY
     return inspect.Parameter(name, kind, default=None, annotation=annotation)
 

@@ -46,10 +46,9 @@ def search(
     from comity.searches.configuration import split_search_settings
 
     generator = values.pop("generator", "")
-    federation = {name: values.pop(name) for name in SEARCH_FEDERATION if name in values}
-    given = values
-    values = split_search_settings(read_config(config) | named(problem) | federation)
-    values["search"] |= given
+    options = {name: values.pop(name) for name in SEARCH if name in values}
+    values = split_search_settings(read_config(config) | named(problem) | values)
+    values["search"] |= options
     apply_settings(values, settings)
     entries = split_entries(generator)
     if seeds is not None or len(entries) > 1 or "[" in generator:

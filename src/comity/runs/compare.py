@@ -72,12 +72,12 @@ def start_comparison(
     """Check the plan of a comparison and write it to a new directory; nothing is trained yet.
 
     Args:
-        problem: a name, a problem, or a table that describes a problem.
-        algorithms: entries, such as ``fedavg``, ``fedavg+ft`` or ``fedpref[clustering=false]``.
-        seeds: number of seeds, or the seeds.
-        preferences: one distribution of preferences, or several.
-        out: the directory to create; default: a new one under ``runs/``.
-        **settings: settings of a run, the same for all entries.
+        problem: A name, a problem, or a table that describes a problem.
+        algorithms: Entries, such as ``fedavg``, ``fedavg+ft`` or ``fedpref[clustering=false]``.
+        seeds: Number of seeds, or the seeds.
+        preferences: One distribution of preferences, or several.
+        out: The directory to create; default: a new one under ``runs/``.
+        **settings: Settings of a run, the same for all entries.
     """
     if isinstance(problem, Problem):
         problem = register(problem).name
@@ -119,10 +119,10 @@ def run_plan(
     """Execute the runs of a comparison that are not finished, and tabulate all.
 
     Args:
-        path: the directory with the plan.
-        workers: processes that share the runs.
-        on_round: called after each round of any run.
-        work: brings the run in a directory to its end, in a process of its own; a named function.
+        path: The directory with the plan.
+        workers: Processes that share the runs.
+        on_round: Called after each round of any run.
+        work: Brings the run in a directory to its end, in a process of its own; a named function.
     """
     check_workers(workers)
     plan = read_toml(path / PLAN)
@@ -252,9 +252,9 @@ def tabulate(problem: str, runs: Runs, path: Path) -> ComparisonResults:
     written beside the table.
 
     Args:
-        problem: name of the problem.
-        runs: finished runs by (entry, preferences).
-        path: the comparison's directory.
+        problem: Name of the problem.
+        runs: Finished runs by (entry, preferences).
+        path: The comparison's directory.
     """
     every = [run for group in runs.values() for run in group]
     union = None
@@ -341,7 +341,7 @@ def spread_of(values: Iterable[Mapping[str, float]]) -> dict[str, Spread]:
     """Return mean and population standard deviation of each measure.
 
     Args:
-        values: the measures of one run each. A run that lacks a measure, or has one that is not
+        values: The measures of one run each. A run that lacks a measure, or has one that is not
             finite, does not count for it.
     """
     rows = list(values)

@@ -139,9 +139,9 @@ class Directory:
         """Write times, then results: the presence of the latter marks the end.
 
         Args:
-            results: the content of ``results.json``.
-            seconds: time in all.
-            spent: seconds by side, clients and server.
+            results: The content of ``results.json``.
+            seconds: Time in all.
+            spent: Seconds by side, clients and server.
         """
         write_whole(self.path / TIMING, _json({"seconds": seconds, **(spent or {})}))
         write_whole(self.path / RESULTS, _json(results))
@@ -222,8 +222,8 @@ class Run(Directory):
         Only for algorithms whose models take any preference, such as praffl.
 
         Args:
-            client: index of the client.
-            preference: one weight per objective (a larger weight matters more); sums to one.
+            client: Index of the client.
+            preference: One weight per objective (a larger weight matters more); sums to one.
         """
         names = self._objectives
         if len(preference) != len(names):
@@ -305,10 +305,10 @@ def save_model(path: Path, models: Fleet, row: int, header: Mapping[str, Any]) -
     """Write one model of a fleet to a file.
 
     Args:
-        path: the file.
-        models: the fleet.
-        row: index of the model in it.
-        header: plain values for the file's header.
+        path: The file.
+        models: The fleet.
+        row: Index of the model in it.
+        header: Plain values for the file's header.
     """
     values = {name: tensor[row].numpy() for name, tensor in models.tensors.items()}
     save_values(path, values, header)

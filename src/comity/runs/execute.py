@@ -46,8 +46,8 @@ def start_run(values: Mapping[str, Any], out: str | Path | None = None) -> Run:
     """Configure a run and create its directory; nothing is trained yet.
 
     Args:
-        values: settings as a TOML file holds them: see `configure`.
-        out: the directory to create; default: a new one under ``runs/``.
+        values: Settings as a TOML file holds them: see `configure`.
+        out: The directory to create; default: a new one under ``runs/``.
     """
     configuration = configure(values)
     if out is None:
@@ -60,9 +60,9 @@ def execute(run: Run, workers: int = 1, on_round: OnRound | None = None) -> Run:
     """Bring a run to its end, from its last checkpoint or from the start.
 
     Args:
-        run: a run that is not finished.
-        workers: processes that share the clients; results do not depend on it.
-        on_round: called after each round.
+        run: A run that is not finished.
+        workers: Processes that share the clients; results do not depend on it.
+        on_round: Called after each round.
     """
     check_workers(workers)
     configuration = run.configuration

@@ -38,11 +38,11 @@ def run_jobs(
     """Execute one job per process, at most ``workers`` at a time.
 
     Args:
-        jobs: runs or searches that are not finished.
-        work: brings one of them to its end.
-        problem: their problem, registered in every process.
-        workers: number of processes; 1: this process alone.
-        on_round: called after each round of any job.
+        jobs: Runs or searches that are not finished.
+        work: Brings one of them to its end.
+        problem: Their problem, registered in every process.
+        workers: Number of processes; 1: this process alone.
+        on_round: Called after each round of any job.
     """
     total, done = sum(job.rounds for job in jobs), 0
 

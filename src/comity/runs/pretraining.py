@@ -37,8 +37,8 @@ def start_pretraining(values: Mapping[str, Any], out: str | Path | None = None) 
     """Configure a run in which an agent learns and create its directory.
 
     Args:
-        values: settings as a TOML file holds them: see `configure`.
-        out: the directory to create; default: a new one under ``runs/``.
+        values: Settings as a TOML file holds them: see `configure`.
+        out: The directory to create; default: a new one under ``runs/``.
     """
     configuration = configure_pretraining(values)
     if out is None:

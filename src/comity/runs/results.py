@@ -31,8 +31,8 @@ def history_entry(record: RoundRecord, everyone: FloatArray | None = None) -> Hi
     """Return a round as a line of the history.
 
     Args:
-        record: the round, with the metrics of its participants.
-        everyone: objective vectors of all clients on validation data after this round (clients x
+        record: The round, with the metrics of its participants.
+        everyone: Objective vectors of all clients on validation data after this round (clients x
             objectives), in rounds in which they are evaluated.
     """
     metrics = record.report
@@ -81,11 +81,11 @@ def summarise(
     """Return the results of a run.
 
     Args:
-        configuration: the run's configuration.
-        kept: objective vectors of the models that clients keep (clients x objectives).
-        last: objective vectors of the models of the last round, likewise.
-        history: all entries of the run's history.
-        on_all_test_data: objective vectors of the kept models on the test samples of all clients.
+        configuration: The run's configuration.
+        kept: Objective vectors of the models that clients keep (clients x objectives).
+        last: Objective vectors of the models of the last round, likewise.
+        history: All entries of the run's history.
+        on_all_test_data: Objective vectors of the kept models on the test samples of all clients.
     """
     problem, preferences = configuration.get_problem(), configuration.get_preferences()
     target, optimum = problem.target(), problem.optimum(preferences)
@@ -122,8 +122,8 @@ def span_result(spans: Spans, reference: Sequence[float]) -> SpanResult:
     """Return the hypervolume that each client's model spans over many preferences.
 
     Args:
-        spans: the preferences and the objective vectors that clients reach at them.
-        reference: the reference point of the hypervolume.
+        spans: The preferences and the objective vectors that clients reach at them.
+        reference: The reference point of the hypervolume.
     """
     volumes = reach(spans.vectors, reference)
     return {
