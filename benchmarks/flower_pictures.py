@@ -1,8 +1,8 @@
 """Federated training of the papers' CNN in Flower's simulation (Ray), and the CPU time it takes.
 
-As `flower_referee`, which see: stand-alone, one JSON object, a first round that is not measured.
+As `flower_referee`: stand-alone, one JSON object, a first round that is not measured.
 Each client goes once through its pictures with plain SGD; the server averages and evaluates
-nothing. The pictures are made up, 175 of 3 x 32 x 32 a client: the speed depends on their shape.
+nothing. The pictures are made up, 175 of 3 x 32 x 32 per client: the speed depends on their shape.
 
     python flower_pictures.py [--clients N] [--rounds N] [--local-steps N]
 """
@@ -28,7 +28,7 @@ LEARNING_RATE = 0.05
 
 
 def network() -> nn.Sequential:
-    """The CNN of the papers, as `comity.problems.networks.cnn` has it."""
+    """Return the CNN of the papers, the same as `comity.problems.networks.cnn`."""
     return nn.Sequential(
         *(nn.Conv2d(3, 32, 5), nn.ReLU(), nn.MaxPool2d(2)),
         *(nn.Conv2d(32, 64, 5), nn.ReLU(), nn.MaxPool2d(2)),
@@ -38,14 +38,14 @@ def network() -> nn.Sequential:
 
 @cache
 def client_data(client: int) -> tuple[Tensor, Tensor]:
-    """All pictures of a client, and what is in them."""
+    """Return all pictures of a client and their classes."""
     generator = torch.Generator().manual_seed(client)
     pictures = torch.randint(256, (PICTURES, *SHAPE), generator=generator, dtype=torch.uint8)
     return pictures, torch.randint(CLASSES, (PICTURES,), generator=generator)
 
 
 def train(model: nn.Module, pictures: Tensor, labels: Tensor, steps: int) -> None:
-    """The local steps of a round, in batches of a random order."""
+    """Take the local steps of a round, in batches of a random order."""
     descent = torch.optim.SGD(model.parameters(), LEARNING_RATE)
     for rows in torch.randperm(len(pictures)).split(BATCH)[:steps]:
         outputs = model(pictures[rows].float() / 127.5 - 1)
@@ -55,13 +55,13 @@ def train(model: nn.Module, pictures: Tensor, labels: Tensor, steps: int) -> Non
 
 
 def answer(message: Message, context: Context) -> Message:
-    """A client's part of a round."""
+    """Do a client's part of a round."""
     from flwr.app import ArrayRecord, Message, MetricRecord, RecordDict
 
     started = time.process_time()
     torch.set_num_threads(1)
     client, config = int(context.node_config["partition-id"]), message.content["config"]
-    first = config["server-round"] == 1  # the one that is not measured
+    first = config["server-round"] == 1  # not measured
     model = network()
     model.load_state_dict(message.content["arrays"].to_torch_state_dict())
     train(model, *client_data(client), 1 if first else int(config["local-steps"]))

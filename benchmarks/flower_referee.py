@@ -3,7 +3,7 @@
 Stand-alone: Flower pins its dependencies tightly, so this runs in an environment of its own
 (`tabular_referees.flower` makes it) and prints one JSON object. Each client trains a small network
 with Adam on two weighted objectives; the server averages the models (FedAvg) and evaluates nothing.
-The data are made up: the speed depends on their shape alone.
+The data are random: the speed depends on their shape alone.
 
 Round 0 is not measured. It starts Ray and its actors, imports torch in them, makes all data (kept
 from then on) and takes one step. Clients are stateless, as usual in Flower: a new model and a new
@@ -41,7 +41,7 @@ Batch = tuple[Tensor, Tensor, Tensor]
 
 
 def network(inputs: int = INPUTS) -> nn.Sequential:
-    """The model of every client: one logit a row."""
+    """Return the model of every client: one logit per row."""
     widths = (inputs, *HIDDEN)
     layers: list[nn.Module] = []
     for before, after in pairwise(widths):
@@ -51,7 +51,7 @@ def network(inputs: int = INPUTS) -> nn.Sequential:
 
 @cache
 def client_data(client: int, rows: int = ROWS, inputs: int = INPUTS) -> Batch:
-    """All data of a client."""
+    """Return all data of a client."""
     generator = torch.Generator().manual_seed(client)
     x = torch.randn(rows, inputs, generator=generator)
     labels, groups = torch.randint(2, (2, rows), generator=generator).float()
@@ -59,13 +59,13 @@ def client_data(client: int, rows: int = ROWS, inputs: int = INPUTS) -> Batch:
 
 
 def client_weights(client: int, clients: int) -> tuple[float, float]:
-    """A client's weights of the two objectives."""
+    """Return a client's weights of the two objectives."""
     share = (client + 0.5) / clients
     return share, 1 - share
 
 
 def random_batches(data: Batch) -> Iterator[Batch]:
-    """Batches drawn by index, without end."""
+    """Yield batches drawn by index, without end."""
     x, labels, groups = data
     while True:
         index = torch.randint(len(x), (BATCH,))
@@ -73,7 +73,7 @@ def random_batches(data: Batch) -> Iterator[Batch]:
 
 
 def loss(logits: Tensor, labels: Tensor, groups: Tensor, weights: tuple[float, float]) -> Tensor:
-    """Weighted sum of cross entropy and the (relaxed) gap in positives between the groups."""
+    """Return the weighted sum of cross entropy and the (relaxed) gap in positives."""
     entropy = nn.functional.binary_cross_entropy_with_logits(logits, labels)
     positives = (1 + torch.tanh(logits)) / 2
     size = groups.sum()
@@ -85,7 +85,7 @@ def loss(logits: Tensor, labels: Tensor, groups: Tensor, weights: tuple[float, f
 def train(
     model: nn.Module, batches: Iterator[Batch], weights: tuple[float, float], steps: int
 ) -> None:
-    """The local steps of a round."""
+    """Take the local steps of a round."""
     optimiser = torch.optim.Adam(model.parameters(), lr=LEARNING_RATE)
     for _ in range(steps):
         x, labels, groups = next(batches)
@@ -95,7 +95,7 @@ def train(
 
 
 def answer(message: Message, context: Context) -> Message:
-    """A client's part of a round."""
+    """Do a client's part of a round."""
     from flwr.app import ArrayRecord, Message, MetricRecord, RecordDict
 
     started = time.process_time()
@@ -103,7 +103,7 @@ def answer(message: Message, context: Context) -> Message:
     client = int(context.node_config["partition-id"])
     clients = int(context.node_config["num-partitions"])
     steps = int(message.content["config"]["local-steps"])
-    if message.content["config"]["server-round"] == 1:  # the one that is not measured
+    if message.content["config"]["server-round"] == 1:  # not measured
         steps = 1
         for other in range(clients):
             client_data(other)
@@ -116,7 +116,7 @@ def answer(message: Message, context: Context) -> Message:
 
 
 def cpu_seconds() -> dict[int, tuple[str, float]]:
-    """The part and the CPU seconds of each process of the tree, by its id."""
+    """Return kind and CPU seconds of each process of the tree, by its id."""
     import psutil
 
     main = psutil.Process()
@@ -125,7 +125,7 @@ def cpu_seconds() -> dict[int, tuple[str, float]]:
         try:
             actor = any("ClientAppActor" in word for word in process.cmdline())
             seconds = sum(process.cpu_times()[:2])
-        except psutil.Error:  # it has just ended
+        except psutil.Error:  # the process has just ended
             continue
         result[process.pid] = ("actors" if actor else "ray", seconds)
     return result
@@ -141,8 +141,9 @@ def simulate(
 ) -> dict[str, Any]:
     """Run the simulation, of this training or of another one, and measure it.
 
-    :param answers: a client's part of a round.
-    :param model: makes the model that all start from.
+    Args:
+        answers: Does a client's part of a round.
+        model: Returns the model from which all start.
     """
     os.environ |= {"FLWR_TELEMETRY_ENABLED": "0", "RAY_USAGE_STATS_ENABLED": "0"}
     warnings.simplefilter("ignore")

@@ -1,11 +1,11 @@
-"""Generators of candidates where training is an oracle: which weights find a front soonest?
+"""Generators of candidates compared with an oracle instead of training.
 
 python -m benchmarks.generators
 
-Instead of training, an oracle looks up what a weight asks for: the point of the known front with
+The oracle looks up the result of a weight: the point of the known front with
 the best scalarised (on Deep Sea Treasure discounted) return. Imperfect training is a draw of that
-point from exp(value / noise): nearly as good ones come instead of the best. Many seeds cost
-seconds, so differences between generators can be told from chance.
+point from exp(value / noise), which often returns a point that is nearly as good. Many seeds cost
+seconds, so differences between generators can be separated from chance.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from comity.core.pareto import front, hypervolume
 from comity.core.rng import stream
 from comity.core.typing import AnyArray
 from comity.problems import find
-from comity.searches import Found, Generator, generators
+from comity.searches import Findings, Generator, generators
 
 _GAMMA = 0.98
 _NOISE = {"deep-sea-treasure": (0.0, 0.05, 0.15, 0.4), "minecart-deterministic": (0.0, 0.02, 0.1)}
@@ -26,8 +26,8 @@ _CANDIDATES = {"deep-sea-treasure": 5, "minecart-deterministic": 10}
 _SHOWN = (2, 4, 6, 10, 20)
 
 
-def wishes(problem: str) -> tuple[AnyArray, AnyArray]:
-    """What an agent maximises at each point of the front, and what is measured of it."""
+def oracle(problem: str) -> tuple[AnyArray, AnyArray]:
+    """Return the returns that an agent maximises at each point of the front, and the points."""
     points = find(problem).front()
     assert points is not None
     if problem != "deep-sea-treasure":
@@ -46,20 +46,22 @@ def searched(
     seed: int,
     noise: float = 0.0,
 ) -> list[float]:
-    """Hypervolume after each iteration of a search with an oracle for training."""
-    wanted, points = wishes(problem)
+    """Return the hypervolume after each iteration of a search with the oracle."""
+    targets, points = oracle(problem)
     objectives = points.shape[1]
     reference = find(problem).search["reference_point"]
     weights = vectors = np.zeros((0, objectives))
-    found = Found(weights, vectors, vectors, iterations * candidates)
+    findings = Findings(weights, vectors, vectors, iterations * candidates)
     volumes = []
     for number in range(iterations):
-        new = generator.propose(candidates, objectives, found, stream(seed, "candidates", number))
+        new = generator.propose(
+            candidates, objectives, findings, stream(seed, "candidates", number)
+        )
         draw = stream(seed, "training", number)
-        led_to = np.array([points[_trained(wanted @ weight, noise, draw)] for weight in new])
-        weights, vectors = np.concatenate([weights, new]), np.concatenate([vectors, led_to])
-        found = Found(weights, vectors, front(vectors), iterations * candidates)
-        generator.learn(new, led_to, found, stream(seed, "acceptance", number))
+        reached = np.array([points[_trained(targets @ weight, noise, draw)] for weight in new])
+        weights, vectors = np.concatenate([weights, new]), np.concatenate([vectors, reached])
+        findings = Findings(weights, vectors, front(vectors), iterations * candidates)
+        generator.learn(new, reached, findings, stream(seed, "acceptance", number))
         volumes.append(hypervolume(vectors, reference))
     return volumes
 

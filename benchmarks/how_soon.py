@@ -1,12 +1,12 @@
-"""How soon does each algorithm serve its clients? Steps a client needs to reach a given regret.
+"""Environment steps that a client needs to reach a given regret, by algorithm.
 
     comity compare deep-sea-treasure --algorithms fedpref,no-communication --seeds 5 --out DIR
     python -m benchmarks.how_soon DIR
 
 For every entry of a comparison on a problem with a known optimum: the mean validated regret of the
-kept models at given numbers of environment steps a client (training and validation), and the steps
-at which the mean over clients first falls to given regrets, as mean over the seeds. A regret that
-some seed never reached counts as the run's whole length and is marked with ">".
+kept models at given numbers of environment steps per client (training and validation), and the
+steps at which the mean over clients first falls to given regrets, as mean over the seeds. A regret
+that a seed never reached counts as the run's whole length and is marked with ">".
 """
 
 from __future__ import annotations
@@ -30,40 +30,42 @@ STEPS = (2000, 4000, 6000, 8000, 10_000, 14_000)
 
 
 def curve(run: Run) -> tuple[FloatArray, FloatArray]:
-    """Steps a client, and mean regret of the kept models, after each round."""
-    found = curves(run)
-    regret = found.regret("kept")
+    """Return steps per client and mean regret of the kept models after each round."""
+    series = curves(run)
+    regret = series.regret("kept")
     if regret is None:
         raise SystemExit(f"{run.configuration.problem} has no known optimum")
-    return found.steps, regret
+    return series.steps, regret
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("comparison", type=Path)
-    found = comity.open(parser.parse_args().comparison)
-    if not isinstance(found, Comparison):
+    comparison = comity.open(parser.parse_args().comparison)
+    if not isinstance(comparison, Comparison):
         raise SystemExit("give the directory of a comparison")
-    table = Table(title=f"{found.results['problem']}: mean regret, and steps to reach a regret")
+    table = Table(
+        title=f"{comparison.results['problem']}: mean regret, and steps to reach a regret"
+    )
     table.add_column("entry")
     for step in STEPS:
         table.add_column(f"at {step}", justify="right")
     for regret in REGRETS:
         table.add_column(f"steps to {regret}", justify="right")
-    for key, runs in found.runs.items():
+    for (entry, preferences), runs in comparison.runs.items():
         curves = [curve(run) for run in runs]
         cells = []
         for step in STEPS:
             values = [regret[steps <= step + 100][-1] for steps, regret in curves]
             cells.append(f"{np.mean(values):.2f} ± {np.std(values):.2f}")
-        for wanted in REGRETS:
-            reached = [bool((regret <= wanted).any()) for _, regret in curves]
+        for bound in REGRETS:
+            reached = [bool((regret <= bound).any()) for _, regret in curves]
             first = [
-                steps[np.argmax(regret <= wanted)] if ok else steps[-1]
+                steps[np.argmax(regret <= bound)] if ok else steps[-1]
                 for ok, (steps, regret) in zip(reached, curves, strict=True)
             ]
             cells.append(f"{'' if all(reached) else '>'}{np.mean(first):.0f}")
-        table.add_row(Text(key), *cells)  # brackets in a name are not markup
+        table.add_row(Text(f"{entry}|{preferences}"), *cells)  # brackets in a name are not markup
     Console(width=200).print(table)
 
 

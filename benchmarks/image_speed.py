@@ -1,9 +1,9 @@
 """Personalised learning on pictures: rounds, a stack of CNNs, ConFREE on the server, memory.
 
-*Rounds.* The plain loop is what anybody would write: for each client a copy of the global CNN, a
+*Rounds.* The plain loop is the obvious program: for each client a copy of the global CNN, a
 new SGD, batches by index, one pass over its pictures; then the mean. Comity does the same work
-(FedAvg on the same clients) with all that a round has: delivery, checks, records; once as it always
-does, with two validations a round, and once without them, as the others do. Flower's simulation
+(FedAvg on the same clients) with all steps of a round: delivery, checks, records; once as usual,
+with two validations per round, and once without them, as the others do. Flower's simulation
 trains the same CNN on as many pictures of the same size (`flower_pictures`). Times are CPU times of
 one thread, taken in turns.
 
@@ -13,7 +13,7 @@ and client by client, which is what Comity does with every network that convolve
 *ConFREE's step* for N clients: on inner products alone, as it is done here, against forming the
 projected vectors themselves (N x p, one projection after the other), as the formula is written.
 
-*Memory.* The peak of a process of its own, 100 clients of which 10 take part, over 50 rounds.
+*Memory.* The peak of a separate process, 100 clients of which 10 take part, over 50 rounds.
 
     python -m benchmarks.image_speed [--problem NAME] [--clients N] [--repeats N]
         [--only rounds,stack,server,memory] [--no-flower]
@@ -58,7 +58,7 @@ from comity.problems.networks import cnn
 
 
 def plain_round(configuration: Configuration) -> Callable[[], float]:
-    """A function that trains every client once in plain PyTorch, and says its CPU seconds."""
+    """Return a function that trains every client once in plain PyTorch and returns CPU seconds."""
     problem = configuration.get_problem()
     assert isinstance(problem, DataProblem)
     columns, shares = problem.columns(), problem.shares()
@@ -93,10 +93,10 @@ def plain_round(configuration: Configuration) -> Callable[[], float]:
 
 
 def fleet_round(configuration: Configuration, validated: bool) -> Callable[[], float]:
-    """The same as a federation, round by round."""
+    """Return a function that runs one round of the federation and returns CPU seconds."""
     rounds = RoundLoop(EmbeddedEngine(configuration), Server(configuration)).rounds()
 
-    def unknown(site: Clients, rows: IntArray, sent: bool) -> FloatArray:
+    def unknown(clients: Clients, rows: IntArray, sent: bool) -> FloatArray:
         return np.full((len(rows), 1), np.nan)
 
     def once() -> float:
@@ -109,7 +109,7 @@ def fleet_round(configuration: Configuration, validated: bool) -> Callable[[], f
 
 
 def stack_times(clients: int = 10, batch: int = 10, repeats: int = 5) -> tuple[float, float]:
-    """CPU seconds of one step of some CNNs, mapped and client by client."""
+    """Return CPU seconds of one step of several CNNs, mapped and client by client."""
     network = cnn(3, 32, 32, 10)
     network.body[0] = torch.nn.Identity()  # the same layout for both
     fleet = Fleet.of(network, clients)
@@ -123,8 +123,8 @@ def stack_times(clients: int = 10, batch: int = 10, repeats: int = 5) -> tuple[f
 
     def one_by_one() -> None:
         for place in range(clients):
-            own = {name: tensor[place] for name, tensor in fleet.tensors.items()}
-            grad(loss)(own, inputs[place], labels[place])
+            model = {name: tensor[place] for name, tensor in fleet.tensors.items()}
+            grad(loss)(model, inputs[place], labels[place])
 
     times = []
     for step in (mapped, one_by_one):
@@ -137,7 +137,7 @@ def stack_times(clients: int = 10, batch: int = 10, repeats: int = 5) -> tuple[f
 
 
 def projected(updates: torch.Tensor) -> torch.Tensor:
-    """The guidance vector, from vectors: each update less what opposes another one."""
+    """Return the guidance vector, from vectors: each update less its parts against others."""
     norms = updates.square().sum(dim=1)
     rows = []
     for i in range(len(updates)):
@@ -151,7 +151,7 @@ def projected(updates: torch.Tensor) -> torch.Tensor:
 
 
 def server_times(clients: int, size: int) -> tuple[float, float, float]:
-    """CPU seconds of ConFREE's whole step from inner products, and of the vectors' projections.
+    """Return CPU seconds of ConFREE's step from inner products, and of projecting the vectors.
 
     The third number is by how much both guidance vectors differ, as a share of their length.
     """
@@ -160,14 +160,14 @@ def server_times(clients: int, size: int) -> tuple[float, float, float]:
     updates[: clients // 2] *= -1
     started = time.process_time()
     gram = Fleet({"update": updates}).gram()["update"]
-    found = direction(gram, 0.4)
-    torch.as_tensor(found.weights, dtype=torch.float32) @ updates
+    step = direction(gram, 0.4)
+    torch.as_tensor(step.weights, dtype=torch.float32) @ updates
     ours = time.process_time() - started
     started = time.process_time()
-    wanted = projected(updates)
+    expected = projected(updates)
     vectors = time.process_time() - started
-    guidance = torch.as_tensor(found.guidance, dtype=torch.float32) @ updates
-    return ours, vectors, float((guidance - wanted).norm() / wanted.norm())
+    guidance = torch.as_tensor(step.guidance, dtype=torch.float32) @ updates
+    return ours, vectors, float((guidance - expected).norm() / expected.norm())
 
 
 _RUN = """
@@ -184,7 +184,7 @@ print(json.dumps(peaks))
 
 
 def peak_memory(problem: str) -> list[float]:
-    """The peak, in MB, of a process that runs 50 rounds, after each of them."""
+    """Return the peak, in MB, of a process that runs 50 rounds, after each round."""
     command = [sys.executable, "-c", _RUN, problem]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     peaks: list[float] = json.loads(done.stdout.splitlines()[-1])
@@ -207,26 +207,26 @@ def show_rounds(console: Console, problem: str, clients: int, repeats: int, flow
         "Comity": fleet_round(configuration, validated=True),
         "Comity without validation": fleet_round(configuration, validated=False),
     }
-    found: dict[str, list[float]] = {name: [] for name in contenders}
+    times: dict[str, list[float]] = {name: [] for name in contenders}
     with limited(1):
         for number in range(repeats + 1):
             for name, once in contenders.items():
                 spent = once()
-                if number:  # the first is for everything that is done only once
-                    found[name].append(spent / clients)
+                if number:  # the first includes what is done only once
+                    times[name].append(spent / clients)
     if flowers:
         script = str(Path(__file__).with_name("flower_pictures.py"))
         run = flower(clients, repeats, 18, script=script)
         if isinstance(run, str):
             console.print(run)
         else:
-            found["Flower"] = [run["cpu_seconds_per_client_round"]]
+            times["Flower"] = [run["cpu_seconds_per_client_round"]]
     table = Table(title=f"{problem}, {clients} clients, one pass a round")
     for heading in ("", "client-rounds per CPU second", "times the plain loop"):
         table.add_column(heading, justify="right" if heading else "left")
-    for name, seconds in found.items():
-        ratios = sorted(p / s for p, s in zip(found["plain loop"], seconds, strict=False))
-        ratio = median(found["plain loop"]) / median(seconds)
+    for name, seconds in times.items():
+        ratios = sorted(p / s for p, s in zip(times["plain loop"], seconds, strict=False))
+        ratio = median(times["plain loop"]) / median(seconds)
         spread = f" ({ratios[0]:.2f} to {ratios[-1]:.2f})" if len(seconds) > 1 else ""
         table.add_row(name, f"{1 / median(seconds):.2f}", f"{ratio:.2f}{spread}")
     console.print(table)
@@ -268,15 +268,15 @@ def main() -> None:
     parser.add_argument("--only", default="rounds,stack,server,memory")
     parser.add_argument("--no-flower", action="store_true")
     options = parser.parse_args()
-    console, wanted = Console(), options.only.split(",")
-    if "rounds" in wanted:
+    console, parts = Console(), options.only.split(",")
+    if "rounds" in parts:
         size = options.problem, options.clients, options.repeats
         show_rounds(console, *size, flowers=not options.no_flower)
-    if "stack" in wanted:
+    if "stack" in parts:
         show_stack(console)
-    if "server" in wanted:
+    if "server" in parts:
         show_server(console)
-    if "memory" in wanted:
+    if "memory" in parts:
         show_memory(console)
 
 

@@ -3,12 +3,12 @@
 The step is what the server does between two rounds: compare all updates (top-R cosine, tensor by
 tensor), split the cluster in two, compare again inside the parts, and mix a model for each client
 (``algorithm.mix`` and ``fleet.mix``). The models have the shapes of deep-sea-treasure's network;
-updates come from two groups (a common direction each, and noise), so there is something to find.
+updates come from two kinds of clients (a common direction each, and noise), so there are clusters.
 The loop does what the paper's formulas say, literally: for each ordered pair of clients and each
 tensor keep the top R of both updates and take their cosine; then a weighted sum for each client.
 It has the same fast selection (np.partition) as the library, and its split is not counted.
 
-Each size runs in a process of its own, with one thread; times are CPU times.
+Each size runs in a separate process with one thread; times are CPU times.
 
     python -m benchmarks.mixing_scale [--clients N ...] [--pairs N]
 """
@@ -57,7 +57,7 @@ weighted sums of two clients.
 
 
 def federation(clients: int, shapes: dict[str, tuple[int, ...]]) -> Round:
-    """A round in which clients of two groups, in turn, moved away from one common start."""
+    """Return a round in which clients of two kinds, in turn, moved away from one common start."""
     generator = torch.Generator().manual_seed(clients)
     sent, start = {}, {}
     for name, shape in shapes.items():
@@ -73,7 +73,7 @@ def federation(clients: int, shapes: dict[str, tuple[int, ...]]) -> Round:
 
 
 def batched(round: Round) -> tuple[FloatArray, Fleet, list[list[int]], tuple[float, float]]:
-    """The library's step: weights, mixed models, clusters, CPU seconds to choose and to mix."""
+    """Return weights, mixed models, clusters and CPU seconds (choose, mix) of the library."""
     algorithm = FedPref(top_r=TOP_R, threshold=1e9, patience=1)
     begin = time.process_time()
     weights = algorithm.mix(round)["*"].weights
@@ -84,7 +84,7 @@ def batched(round: Round) -> tuple[FloatArray, Fleet, list[list[int]], tuple[flo
 
 
 def looped_pair(models: list[dict[str, Any]], start: dict[str, Any], i: int, j: int) -> float:
-    """sim_ij = mean over tensors of cos(topR(update of i), topR(update of j))."""
+    """Return sim_ij = mean over tensors of cos(topR(update of i), topR(update of j))."""
     cosines = []
     for name, first in start.items():
         updates = [models[client][name] - first for client in (i, j)]
@@ -98,7 +98,7 @@ def looped_pair(models: list[dict[str, Any]], start: dict[str, Any], i: int, j: 
 
 
 def looped_sum(models: list[dict[str, Any]], weights: Iterable[float]) -> dict[str, Any]:
-    """One client's model: the weighted sum of the others'."""
+    """Return one client's model: the weighted sum of all."""
     total = {name: np.zeros_like(tensor) for name, tensor in models[0].items()}
     for model, weight in zip(models, weights, strict=True):
         for name, tensor in model.items():
@@ -109,7 +109,7 @@ def looped_sum(models: list[dict[str, Any]], weights: Iterable[float]) -> dict[s
 def looped(
     round: Round, weights: FloatArray, mixed: Fleet, clusters: list[list[int]], samples: int
 ) -> tuple[float, float]:
-    """CPU seconds of the loop, and how far its result is from the library's (nan: a sample)."""
+    """Return CPU seconds of the loop, and its distance from the library (nan: a sample)."""
     n = len(round.sent)
     arrays = {name: t.reshape(n, -1).numpy() for name, t in round.sent.tensors.items()}
     models = [{name: array[client] for name, array in arrays.items()} for client in range(n)]
@@ -131,14 +131,14 @@ def looped(
     similarity = np.eye(n)
     for i, j in product(range(n), repeat=2):
         similarity[i, j] = looped_pair(models, start, i, j)
-    own = np.zeros((n, n))
+    looped = np.zeros((n, n))
     for part in spectral_bipartition(similarity) or ():
         for i, j in product(part, repeat=2):
-            own[i, j] = (looped_pair(models, start, i, j) + 1.0) / 2
-    own /= own.sum(axis=1, keepdims=True)
-    sums = [looped_sum(models, row) for row in own]
+            looped[i, j] = (looped_pair(models, start, i, j) + 1.0) / 2
+    looped /= looped.sum(axis=1, keepdims=True)
+    sums = [looped_sum(models, row) for row in looped]
     seconds = time.process_time() - begin
-    distance = np.abs(own - weights).max()
+    distance = np.abs(looped - weights).max()
     for name, tensor in mixed.tensors.items():
         stacked = np.stack([model[name] for model in sums])
         distance = max(distance, np.abs(stacked - tensor.reshape(n, -1).numpy()).max())
@@ -146,17 +146,17 @@ def looped(
 
 
 def memory(field: str) -> int:
-    """A field of this process' status, in bytes."""
+    """Return a field of this process' status, in bytes."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return 1024 * int(next(line for line in lines if line.startswith(field)).split()[1])
 
 
 def child(clients: int, samples: int) -> dict[str, Any]:
-    """One size, measured."""
+    """Measure one size in this process."""
     torch.set_num_threads(1)
     for size in (20, 600):  # libraries load parts of themselves late; two kinds of eigensolver
         batched(federation(size, {"weight": (100,)}))
-    Path("/proc/self/clear_refs").write_text("5")  # forget the peak of the imports
+    Path("/proc/self/clear_refs").write_text("5")  # reset the peak after the imports
     before = memory("VmRSS")
     round = federation(clients, SHAPES)
     models = sum(tensor.nbytes for tensor in round.sent.tensors.values())
@@ -176,7 +176,7 @@ def child(clients: int, samples: int) -> dict[str, Any]:
 
 
 def measure(clients: int, samples: int) -> dict[str, Any]:
-    """One size in a process of its own."""
+    """Measure one size in a separate process."""
     command = [sys.executable, "-W", "ignore", "-m", "benchmarks.mixing_scale", "--child"]
     output = subprocess.run(
         [*command, "--clients", str(clients), "--pairs", str(samples)],
@@ -184,8 +184,8 @@ def measure(clients: int, samples: int) -> dict[str, Any]:
         env={**os.environ, **dict.fromkeys(THREADS, "1")},
         check=True,
     ).stdout
-    found: dict[str, Any] = json.loads(output.splitlines()[-1])
-    return found
+    values: dict[str, Any] = json.loads(output.splitlines()[-1])
+    return values
 
 
 def main() -> None:
@@ -212,19 +212,20 @@ def main() -> None:
     distances = []
     for clients in arguments.clients:
         with console.status(f"{clients} clients"):
-            found = measure(clients, arguments.pairs)
-        together = found["choose"] + found["mix"]
+            values = measure(clients, arguments.pairs)
+        together, loop = values["choose"] + values["mix"], values["loop"]
         if clients <= FULL:
-            distances.append(f"{clients} clients {found['distance']:.1e}")
+            distances.append(f"{clients} clients {values['distance']:.1e}")
         table.add_row(
             f"{clients:,}",
-            f"{found['choose']:.3f}",
-            f"{found['mix']:.3f}",
+            f"{values['choose']:.3f}",
+            f"{values['mix']:.3f}",
             f"{together:.3f}",
-            f"{'' if clients <= FULL else '~'}{found['loop']:,.{1 if found['loop'] < 100 else 0}f}",
-            f"{found['loop'] / together:,.0f}x",
-            f"{found['memory']:.2f} x {found['models'] / 1e6:,.0f} MB",
-            " + ".join(map(str, found["clusters"])) + ("" if found["found"] else " (not as drawn)"),
+            f"{'' if clients <= FULL else '~'}{loop:,.{1 if loop < 100 else 0}f}",
+            f"{loop / together:,.0f}x",
+            f"{values['memory']:.2f} x {values['models'] / 1e6:,.0f} MB",
+            " + ".join(map(str, values["clusters"]))
+            + ("" if values["found"] else " (not as drawn)"),
         )
     console.print(table)
     console.print(NOTES.format(pairs=arguments.pairs, full=FULL))

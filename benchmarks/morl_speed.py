@@ -4,8 +4,8 @@ The same clients (preferences), the same settings of the learner (DQN or DDPG) a
 of environment steps each. Stable-baselines3 trains client after client on a mo-gymnasium
 environment that `LinearReward` scalarises with that client's preference; Comity trains all of them
 as one fleet: alone (no-communication, keep=last) and as a federation (fedpref at its defaults,
-which also pays for validation and mixing; not with DDPG, where judging takes longer than these
-short trainings). Either side is one process with one thread, measured by its CPU time (user and
+which also pays for validation and mixing; not with DDPG, where evaluation takes longer than these
+short trainings). Each side is one process with one thread, measured by its CPU time (user and
 system) from start to end, so the figures also hold on a busy machine.
 
     python -m benchmarks.morl_speed [--steps N] [--problems NAME ...] [--clients N]
@@ -21,8 +21,7 @@ import sys
 import tempfile
 import time
 from math import ceil
-from types import ModuleType, SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 SIZES = {
     "deep-sea-treasure": (20, 3000),
@@ -49,14 +48,14 @@ SETTINGS = {
     "ddpg": {name: name for name in (*_SAME, "tau", "noise")},
 }  # by learner, ours: stable-baselines3's
 CHANGES = {"ddpg": {"learning_starts": 100}}
-"""Settings that are not the problem's: short measurements must come to learning."""
+"""Settings that differ from the problem's, so that short measurements reach learning."""
 NOTES = """
 [b]CPU s[/b]: user and system time of one process on one thread, start-up included. [b]ratio[/b]: \
 stable-baselines3's by the row's, both from this run.
-[b]CPU ms an update[/b]: by client and gradient step, start-up left out: the difference between \
+[b]CPU ms per update[/b]: by client and gradient step, start-up left out: the difference between \
 the run of the table and one of {short} steps. The environment steps between two updates count.
-Comity judges its final models on one test episode here (counted) and draws its report after that \
-(not counted: {drawing:.1f} CPU s a run); stable-baselines3 does neither.
+Comity evaluates its final models on one test episode here (counted) and draws its report after \
+that (not counted: {drawing:.1f} CPU s per run); stable-baselines3 does neither.
 fedpref pays for validation out of its environment steps, so fewer are left for training.
 """
 
@@ -92,13 +91,11 @@ def train_stable_baselines(job: dict[str, Any]) -> dict[str, float]:
 
 
 def train_comity(job: dict[str, Any]) -> dict[str, float]:
-    """Train all clients as one fleet; drawing the report is timed apart."""
-    import comity
+    """Train all clients as one fleet; the time to draw the report is returned separately."""
+    from comity.runs.execute import execute, start_run
 
-    sys.modules["comity.report"] = cast(ModuleType, SimpleNamespace(write_report=lambda run: None))
     with tempfile.TemporaryDirectory() as folder:
-        run = comity.run(job["problem"], out=f"{folder}/run", workers=1, **job["run"])
-        del sys.modules["comity.report"]
+        run = execute(start_run({"problem": job["problem"], **job["run"]}, f"{folder}/run"))
         started = time.process_time()
         from comity.report import write_report
 
@@ -109,14 +106,14 @@ def train_comity(job: dict[str, Any]) -> dict[str, float]:
 
 
 def _updates(steps: float, settings: dict[str, Any]) -> float:
-    """Gradient steps of a client that took some environment steps: a rollout, then updates."""
+    """Return the gradient steps of a client after some environment steps: rollout, then updates."""
     every, count = settings["train_freq"], settings["gradient_steps"]
     rollouts = ceil(steps / every) - settings["learning_starts"] // every
     return float(max(rollouts, 0) * (every if count == -1 else count))
 
 
 def measure(side: str, job: dict[str, Any]) -> tuple[float, dict[str, float]]:
-    """CPU seconds of a child process without drawing, and what it says."""
+    """Return CPU seconds of a child process without drawing, and its output."""
     threads = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
     process = subprocess.Popen(
         [sys.executable, "-W", "ignore", "-m", "benchmarks.morl_speed", "--child", side],
@@ -133,12 +130,12 @@ def measure(side: str, job: dict[str, Any]) -> tuple[float, dict[str, float]]:
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
         raise SystemExit(f"{side} failed")
-    said: dict[str, float] = json.loads(output.splitlines()[-1])
-    return usage.ru_utime + usage.ru_stime - said["drawing"], said
+    values: dict[str, float] = json.loads(output.splitlines()[-1])
+    return usage.ru_utime + usage.ru_stime - values["drawing"], values
 
 
 def jobs(name: str, clients: int, steps: int) -> dict[str, dict[str, Any]]:
-    """One job a row: the same clients, settings and steps."""
+    """Return one job per row: the same clients, settings and steps."""
     from comity.configuration import configure
     from comity.problems import find
 
@@ -214,13 +211,13 @@ def main() -> None:
         expected: float | None = None
         for row in full:
             with console.status(f"{name}: {row}"):
-                seconds[row], said = measure(row, full[row])
-                drawing.append(said["drawing"])
+                seconds[row], values = measure(row, full[row])
+                drawing.append(values["drawing"])
                 if row != "Comity fedpref":  # its lengths differ by more than updates
-                    if said["updates"] != (expected := expected or said["updates"]):
-                        raise SystemExit(f"{row}: {said['updates']} updates, not {expected}")
-                    short, said_less = measure(row, less[row])
-                    updates = (said["updates"] - said_less["updates"]) * clients
+                    if values["updates"] != (expected := expected or values["updates"]):
+                        raise SystemExit(f"{row}: {values['updates']} updates, not {expected}")
+                    short, values_less = measure(row, less[row])
+                    updates = (values["updates"] - values_less["updates"]) * clients
                     if updates:
                         update[row] = 1000 * (seconds[row] - short) / updates
             table.add_row(

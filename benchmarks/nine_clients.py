@@ -1,7 +1,7 @@
-"""Who learns from whom: nine clients on real pictures, and pFedRLLA's agent from nothing.
+"""Weights between nine clients on real pictures, with pFedRLLA's agent trained from scratch.
 
-Three groups of three clients have the same classes; the first two groups share one class, the third
-none with anybody. Prints the weights with which clients take each other's heads, mean over the last
+Three times three clients have the same classes; the first two triples share one class, the third
+none. Prints the weights with which clients take each other's heads, mean over the last
 quarter of the rounds, and their means by what two clients have in common.
 
     python -m benchmarks.nine_clients [--problem cifar10-small] [--rounds 80] [--network flat]
@@ -29,7 +29,7 @@ KINDS = ("itself", "all classes in common", "one class in common", "no class in 
 
 
 def partitioner(samples: Samples, deal: PartitionSpec) -> list[Share]:
-    """Every class to the clients of the groups that have it, in equal parts."""
+    """Give every class to the clients that have it, in equal parts."""
     owner = np.empty(len(samples.cells), dtype=np.int64)
     for label in range(10):
         having = [client for client in range(CLIENTS) if label in GROUPS[client // 3]]
@@ -49,13 +49,13 @@ def partitioner(samples: Samples, deal: PartitionSpec) -> list[Share]:
 
 
 def relations() -> IntArray:
-    """What two clients have in common, as a place in `KINDS`."""
+    """Return the kind of each pair of clients, as an index into `KINDS`."""
     group = np.arange(CLIENTS) // 3
-    found = np.full((CLIENTS, CLIENTS), 3)
-    found[np.maximum.outer(group, group) < 2] = 2
-    found[group[:, None] == group[None]] = 1
-    np.fill_diagonal(found, 0)
-    return found
+    kinds = np.full((CLIENTS, CLIENTS), 3)
+    kinds[np.maximum.outer(group, group) < 2] = 2
+    kinds[group[:, None] == group[None]] = 1
+    np.fill_diagonal(kinds, 0)
+    return kinds
 
 
 def main() -> None:
@@ -66,33 +66,33 @@ def main() -> None:
     parser.add_argument("--network", default="pairwise")
     parser.add_argument("--learning-rate", type=float, default=0.05)
     parser.add_argument("--out", type=Path, required=True, help="directory for the runs")
-    asked = parser.parse_args()
-    base = find(asked.problem)
+    options = parser.parse_args()
+    base = find(options.problem)
     assert isinstance(base, DataProblem)
     problem = replace(base, name=f"nine-{base.name}", partitioner=partitioner)
     total = []
-    for seed in asked.seeds.split(","):
+    for seed in options.seeds.split(","):
         run = comity.run(
             problem,
             algorithm="pfedrlla",
             clients=CLIENTS,
-            rounds=asked.rounds,
+            rounds=options.rounds,
             seed=int(seed),
-            out=asked.out / f"{asked.network}-seed{seed}",
+            out=options.out / f"{options.network}-seed{seed}",
             pfedrlla={
-                "network": asked.network,
-                "warmup": asked.rounds // 4,
+                "network": options.network,
+                "warmup": options.rounds // 4,
                 "every": 1,
                 "agent_steps": 20,
             },
-            supervised={"learning_rate": asked.learning_rate},
+            supervised={"learning_rate": options.learning_rate},
         )
-        found = agent_diagnostics(run)
-        assert found is not None
-        total.append(found.weights)
-        print(f"\n{asked.problem}, {asked.network} agent, seed {seed}, {asked.rounds} rounds")
+        agent = agent_diagnostics(run)
+        assert agent is not None
+        total.append(agent.weights)
+        print(f"\n{options.problem}, {options.network} agent, seed {seed}, {options.rounds} rounds")
         print("receiver | giver 0 to 8")
-        for client, row in enumerate(found.weights):
+        for client, row in enumerate(agent.weights):
             print(f"{client:8d} | " + "  ".join(f"{weight:.3f}" for weight in row))
         print(f"accuracy {run.results['metrics']['accuracy']:.3f}")
         share = run.spent["server"] / run.spent["clients"]

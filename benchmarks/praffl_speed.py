@@ -15,7 +15,6 @@ import tempfile
 import time
 from pathlib import Path
 from statistics import median
-from unittest import mock
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch is loaded
 
@@ -37,27 +36,28 @@ from comity.learners import LEARNERS, LearnerContext, Task
 from comity.learners.scalarisation import direction_of, smooth_tchebycheff
 from comity.learners.supervised.client_data import ClientData
 from comity.problems import DataProblem
+from comity.runs.execute import execute, start_run
 
 ROUND = 1
 
 
 class Case:
-    """The clients of a configuration, before their first round."""
+    """Clients of a configuration, before their first round."""
 
     def __init__(self, problem: str, epochs: int) -> None:
         self.configuration: Configuration = configure(
             {"problem": problem, "algorithm": "praffl", "supervised": {"local_epochs": epochs}}
         )
-        found = self.configuration.get_problem()
+        problem = self.configuration.get_problem()
         algorithm = self.configuration.get_algorithm()
-        assert isinstance(found, DataProblem)
+        assert isinstance(problem, DataProblem)
         assert isinstance(algorithm, PraFFL)
-        self.problem, self.algorithm = found, algorithm
+        self.problem, self.algorithm = problem, algorithm
         self.clients = tuple(range(self.configuration.clients))
-        learner, settings = LEARNERS[found.learner]
+        learner, settings = LEARNERS[problem.learner]
         self.settings = settings(**self.configuration.learner_settings)
         context = LearnerContext(
-            found, self.settings, self.clients, self.configuration.get_preferences(),
+            problem, self.settings, self.clients, self.configuration.get_preferences(),
             self.configuration.seed, self.start(),
             ClientModel(self.configuration.get_module(), True),
         )  # fmt: skip
@@ -67,7 +67,7 @@ class Case:
         return initial_fleet(self.configuration, len(self.clients))
 
     def together(self) -> tuple[float, Fleet]:
-        """CPU seconds of one round of local training as one program, and the models after it."""
+        """Return CPU seconds of one round of local training as one program, and its models."""
         fleet, rows = self.start(), np.arange(len(self.clients))
         self.learner.load({"steps": np.zeros_like(rows), "skipped": np.zeros_like(rows)})
         phases = self.algorithm.phases(self.problem)
@@ -77,7 +77,7 @@ class Case:
         return time.process_time() - started, fleet
 
     def one_by_one(self) -> tuple[float, list[Spanning]]:
-        """The same by a loop over clients and, in the second phase, over preferences."""
+        """Return the same for a loop over clients and, in the second phase, over preferences."""
         start = self.start()
         modules = [start.module(k, self.configuration.get_module()) for k in self.clients]
         batch_size = self.configuration.learner_settings["batch_size"]
@@ -129,7 +129,7 @@ class Case:
 
 
 def furthest(fleet: Fleet, modules: list[Spanning]) -> float:
-    """The largest difference between any two weights that should be equal."""
+    """Return the largest difference between any two weights that should be equal."""
     apart = [
         float((fleet[name][client] - tensor).abs().max())
         for client, module in enumerate(modules)
@@ -139,24 +139,23 @@ def furthest(fleet: Fleet, modules: list[Spanning]) -> float:
 
 
 def latency(run: comity.Run, count: int, repeats: int) -> float:
-    """Median seconds for the models of one client at ``count`` preferences."""
+    """Return median seconds for the models of one client at ``count`` preferences."""
     generator, spent = np.random.default_rng(0), []
     for _ in range(repeats):
-        wanted = generator.dirichlet([1.0, 1.0], count)
+        preferences = generator.dirichlet([1.0, 1.0], count)
         started = time.perf_counter()
-        for preference in wanted:
+        for preference in preferences:
             run.model_for(0, preference)
         spent.append(time.perf_counter() - started)
     return median(spent)
 
 
 def trained(problem: str, algorithm: str, **settings: object) -> tuple[float, comity.Run]:
-    """CPU seconds of a whole run, without its pictures."""
+    """Return CPU seconds of a whole run without drawing, and the run."""
     out = Path(tempfile.mkdtemp()) / algorithm
-    with mock.patch("comity.report.write_report"):
-        started = time.process_time()
-        run = comity.run(problem, algorithm=algorithm, out=out, **settings)
-        return time.process_time() - started, run
+    started = time.process_time()
+    run = execute(start_run({"problem": problem, "algorithm": algorithm, **settings}, out))
+    return time.process_time() - started, run
 
 
 def main() -> None:
@@ -169,10 +168,10 @@ def main() -> None:
     console = Console()
     case = Case(options.problem, options.epochs)
     with limited(1):
-        case.together()  # once for everything that is done only once
+        case.together()  # includes what is done only once
         times = [(case.together(), case.one_by_one()) for _ in range(options.repeats)]
     ours, loop = (median(t[i][0] for t in times) for i in (0, 1))
-    apart = furthest(times[0][0][1], times[0][1][1])
+    distance = furthest(times[0][0][1], times[0][1][1])
     table = Table(title=f"{options.problem}: one round of local training, {options.epochs} passes")
     for heading in ("", "CPU seconds", "ratio"):
         table.add_column(heading, justify="right" if heading else "left")
@@ -181,7 +180,7 @@ def main() -> None:
     spread = f"{median(ratios):.1f} ({ratios[0]:.1f} to {ratios[-1]:.1f})"
     table.add_row("one program", f"{ours:.3f}", spread)
     console.print(table)
-    console.print(f"largest difference between the weights of both: {apart:.1e}")
+    console.print(f"largest difference between the weights of both: {distance:.1e}")
 
     seconds, run = trained(options.problem, "praffl")
     latency(run, 100, 1)

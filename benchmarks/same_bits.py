@@ -113,8 +113,8 @@ CASES = (
         "german-compare",  # surveys, a copy per objective, models that take any preference
         (
             f"compare german-credit-gender-age-dp --clients 4 --sizes 4,3,2,1 --rounds 4 {_STEPS} "
-            "--algorithms fedcmoo,praffl,fsmgda[participation=0.5,guard=true] --seeds 1 --keep last "
-            "--workers 1 --out run",
+            "--algorithms fedcmoo,praffl,fsmgda[participation=0.5,guard=true] --seeds 1 "
+            "--keep last --workers 1 --out run",
         ),
     ),
     Case(

@@ -1,6 +1,6 @@
 """A tabular federated training by others: as a plain PyTorch loop, and in Flower's simulation.
 
-All sides train the same clients the same way (`flower_referee` says how): networks, objectives,
+All sides train the same clients the same way (see `flower_referee`): networks, objectives,
 batch size, data shapes, a new Adam every round, then the mean of all models. A first round is not
 measured. Time is CPU time; a busy machine still adds much to it, so compare figures taken
 side by side.
@@ -45,7 +45,7 @@ def plain_loop(
     rows: int = ROWS,
     inputs: int = INPUTS,
 ) -> float:
-    """CPU seconds per client and round of a loop over clients, batches drawn by index."""
+    """Return CPU seconds per client and round of a loop over clients, batches drawn by index."""
     return _loop(flower_referee.random_batches, clients, rounds, local_steps, rows, inputs)
 
 
@@ -57,12 +57,12 @@ def data_loader_loop(
     rows: int = ROWS,
     inputs: int = INPUTS,
 ) -> float:
-    """CPU seconds per client and round of a loop over clients, a `DataLoader` each."""
+    """Return CPU seconds per client and round of a loop over clients, a `DataLoader` each."""
     return _loop(_loaded_batches, clients, rounds, local_steps, rows, inputs)
 
 
 def _loaded_batches(data: Batch) -> Iterator[Batch]:
-    """Epoch after epoch, without end."""
+    """Yield batches epoch after epoch, without end."""
     loader = DataLoader(TensorDataset(*data), batch_size=BATCH, shuffle=True, drop_last=True)
     while True:
         yield from loader
@@ -110,11 +110,17 @@ def flower(
     environment: Path | None = None,
     timeout: float = 1800,
 ) -> dict[str, Any] | str:
-    """What `flower_referee` measures (1.4 GB to install at first), or a sentence why it did not.
+    """Return the output of `flower_referee`, or a sentence with the reason of its failure.
 
-    :param script: another one that takes the same options.
-    :param environment: the directory of its virtual environment, made if need be.
-    :param timeout: seconds after which the simulation is given up.
+    The first call installs 1.4 GB.
+
+    Args:
+        clients: Number of clients.
+        rounds: Number of rounds.
+        local_steps: Steps per client and round.
+        script: Another script with the same options.
+        environment: Directory of the virtual environment, created if it does not exist.
+        timeout: Seconds after which the simulation is stopped.
     """
     environment = environment or Path.home() / ".cache" / "comity" / f"flower-{FLOWER}"
     python = environment / "bin" / "python"
@@ -135,7 +141,7 @@ def flower(
 
 
 def _install(environment: Path, python: Path) -> str:
-    """Make Flower's environment unless it is there; a sentence if that fails, else nothing."""
+    """Create Flower's environment if it does not exist; return a sentence if that fails."""
     if python.exists():
         present = subprocess.run([python, "-c", _PRESENT], capture_output=True)
         if present.returncode == 0:

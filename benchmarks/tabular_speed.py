@@ -1,10 +1,10 @@
 """Tabular federated training: a fleet against a plain loop over clients, and against Flower.
 
-Everybody trains the same clients: 3,900 made-up rows of 100 numbers each, a network 100-64-32-1,
-two objectives (cross entropy; the gap between two groups) weighted as each client likes, batches
+All sides train the same clients: 3,900 random rows of 100 numbers each, a network 100-64-32-1,
+two objectives (cross entropy; the gap between two attribute values) weighted by preference, batches
 of 256, a new Adam every round, then the mean of all models (see `flower_referee`). Comity runs
 whole rounds: selection, delivery, receipt, training, messages, checks, mixing and records; once as
-it always does, with two validations a round, and once without them, as the others do. Times are
+usual, with two validations per round, and once without them, as the others do. Times are
 CPU times of one thread per client and round; ratios compare figures taken next to each other, in
 turns, because machines are busy.
 
@@ -43,7 +43,7 @@ from comity.problems import DataProblem, Objective, Samples, register
 
 
 def problem(clients: int) -> DataProblem:
-    """The referees' clients as a problem; a tenth more rows each are for validation and test."""
+    """Return the referees' clients as a problem, with a tenth more rows for validation and test."""
     share = ROWS + 400
     tables = [flower_referee.client_data(client, share) for client in range(clients)]
     names = ("inputs", "label", "group")
@@ -67,7 +67,7 @@ def _network(samples: Samples) -> nn.Module:
 
 
 def losses(outputs: Tensor, batch: Batch) -> Tensor:
-    """The referees' two objectives, for samples of any weight."""
+    """Return the referees' two objectives, for samples of any weight."""
     logits, weight = outputs.squeeze(-1), batch["weight"]
     entropy = F.binary_cross_entropy_with_logits(logits, batch["label"], weight, reduction="sum")
     entropy = entropy / weight.sum()
@@ -78,7 +78,7 @@ def losses(outputs: Tensor, batch: Batch) -> Tensor:
 
 
 class Ours:
-    """A federation that has taken its first round and can be asked for more."""
+    """A federation after its first rounds, ready for more."""
 
     def __init__(self, clients: int, local_steps: int, compiled: bool, validated: bool) -> None:
         preferences = [flower_referee.client_weights(i, clients) for i in range(clients)]
@@ -107,7 +107,7 @@ class Ours:
         self.startup = time.perf_counter() - started
 
     def run(self, rounds: int) -> float:
-        """CPU seconds per client and round."""
+        """Run some rounds and return CPU seconds per client and round."""
         unknown = np.full((self._clients, 2), np.nan)
         skipped = mock.patch.object(Clients, "_validate", return_value=unknown)
         with limited(1):
@@ -123,35 +123,35 @@ class Ours:
 
 
 def measured(clients: int, local_steps: int, rounds: int, repeats: int) -> dict[str, list[float]]:
-    """CPU seconds per client and round of every contender, in turns."""
+    """Return CPU seconds per client and round of every contender, in turns."""
     ours = {
         "fleet, compiled": Ours(clients, local_steps, compiled=True, validated=False),
         "fleet": Ours(clients, local_steps, compiled=False, validated=False),
         "fleet with validation": Ours(clients, local_steps, compiled=False, validated=True),
     }
-    found: dict[str, list[float]] = {
+    times: dict[str, list[float]] = {
         "plain loop": [],
         "DataLoader loop": [],
         **{n: [] for n in ours},
     }
     for _ in range(repeats):
-        found["plain loop"].append(plain_loop(clients, rounds, local_steps))
-        found["DataLoader loop"].append(data_loader_loop(clients, rounds, local_steps))
+        times["plain loop"].append(plain_loop(clients, rounds, local_steps))
+        times["DataLoader loop"].append(data_loader_loop(clients, rounds, local_steps))
         for name, federation in ours.items():
-            found[name].append(federation.run(rounds))
+            times[name].append(federation.run(rounds))
     print(f"compiling took {ours['fleet, compiled'].startup:.0f} s")
-    return found
+    return times
 
 
-def shown(title: str, found: dict[str, list[float]], flowers: list[dict[str, Any]]) -> Table:
+def shown(title: str, times: dict[str, list[float]], flowers: list[dict[str, Any]]) -> Table:
     table = Table(title=title, title_justify="left")
     for heading in ("", "CPU ms, median", "least to most", "plain loop / it", "Flower / it"):
         table.add_column(heading, justify="left" if not heading else "right")
-    rows = dict(found)
+    rows = dict(times)
     if flowers:
         rows["Flower"] = [run["cpu_seconds_per_client_round"] for run in flowers]
     for name, seconds in rows.items():
-        ratio = median(p / s for p, s in zip(found["plain loop"], seconds, strict=False))
+        ratio = median(p / s for p, s in zip(times["plain loop"], seconds, strict=False))
         others = median(rows["Flower"]) / median(seconds) if flowers else None
         table.add_row(
             name,
@@ -174,7 +174,7 @@ def main() -> None:
     for case in arguments.cases.split(","):
         clients, local_steps = map(int, case.split("x"))
         rounds = arguments.rounds if local_steps > 1 else 5 * arguments.rounds
-        found = measured(clients, local_steps, rounds, arguments.repeats)
+        times = measured(clients, local_steps, rounds, arguments.repeats)
         flowers: list[dict[str, Any]] = []
         if clients == 10 and not arguments.no_flower:
             for _ in range(arguments.repeats):
@@ -184,7 +184,7 @@ def main() -> None:
                     break
                 flowers.append(run)
         title = f"{clients} clients, {local_steps} local steps: CPU time per client and round"
-        console.print(shown(title, found, flowers))
+        console.print(shown(title, times, flowers))
         for run in flowers:
             console.print(f"Flower's start-up: {run['startup_seconds']:.0f} s")
 

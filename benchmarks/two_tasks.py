@@ -1,13 +1,13 @@
-"""Do two tasks conflict, or do their clients just learn alone? Two clients on Multi-MNIST.
+"""Two clients with two tasks on Multi-MNIST, federated and alone.
 
     python -m benchmarks.two_tasks
     python -m benchmarks.two_tasks --samples 30000 --rounds 30 --repetitions 5
 
-The experiment of the thesis' section 5.1: two clients with half of the pictures each want the left
-digit and the right one with weights (p, 1 - p) and (1 - p, p), federated with FedAvg or alone, with
+The experiment of the thesis' section 5.1: two clients with half of the pictures each weigh the left
+digit and the right one with (p, 1 - p) and (1 - p, p), federated with FedAvg or alone, with
 the same settings otherwise. The thesis has p = 0, 0.1, …, 0.9; above 0.5 that is the same again
 with clients swapped, so p = 0, …, 0.5 is run and both clients count: one of them has weight p on
-the left digit, the other 1 - p. Models are those of the last round, judged on each client's own
+the left digit, the other 1 - p. Models are those of the last round, evaluated on each client's own
 test pictures.
 
 Prints every model's accuracies, a table by weight and a summary, and draws the picture of
@@ -44,7 +44,7 @@ Points = dict[float, list[list[float]]]
 def trained(
     problem: comity.DataProblem, algorithm: str, p: float, seed: int, options: argparse.Namespace
 ) -> list[list[float]]:
-    """Left and right accuracy of both clients."""
+    """Return left and right accuracy of both clients."""
     steps = {} if options.steps is None else {"local_steps": options.steps}
     with tempfile.TemporaryDirectory() as place:
         run = comity.run(
@@ -62,7 +62,7 @@ def trained(
 
 
 def means(points: Points) -> FloatArray:
-    """Mean accuracies, one row a weight, from the least weight on the left digit to the most."""
+    """Return mean accuracies, one row per weight, in the order of the weight on the left digit."""
     return np.array([np.mean(points[weight], axis=0) for weight in sorted(points)])
 
 
@@ -70,34 +70,34 @@ def extent(values: FloatArray) -> str:
     return f"{values.min():.3f} to {values.max():.3f} ({np.ptp(values):.3f})"
 
 
-def tables(found: dict[str, Points]) -> tuple[Table, Table]:
-    """Accuracies by weight, and what they come to."""
+def tables(results: dict[str, Points]) -> tuple[Table, Table]:
+    """Return a table of accuracies by weight, and a summary."""
     detail = Table(title="mean accuracy, left / right")
     detail.add_column("weight on left", justify="right")
     summary = Table(title="left accuracy over all weights, and over weights 0.1 to 0.9")
     for column in ("", "range", "range, 0.1 to 0.9", "hypervolume"):
         summary.add_column(column)
-    for algorithm, points in found.items():
+    for algorithm, points in results.items():
         detail.add_column(ALGORITHMS[algorithm])
         left = means(points)[:, 0]
         every = np.concatenate(list(points.values()))
         volume = f"{hypervolume(every, (0.0, 0.0)):.4f}"
         summary.add_row(ALGORITHMS[algorithm], extent(left), extent(left[1:-1]), volume)
-    rows = zip(*(means(points) for points in found.values()), strict=True)
-    for weight, row in zip(sorted(found["fedavg"]), rows, strict=True):
+    rows = zip(*(means(points) for points in results.values()), strict=True)
+    for weight, row in zip(sorted(results["fedavg"]), rows, strict=True):
         detail.add_row(f"{weight:.1f}", *(f"{left:.3f} / {right:.3f}" for left, right in row))
     return detail, summary
 
 
 @styled
-def draw(found: dict[str, Points], path: Path) -> None:
-    """All models, from far and from near; a line joins the means of those that learned alone."""
+def draw(results: dict[str, Points], path: Path) -> None:
+    """Draw all models, from far and from near; a line joins the means of those trained alone."""
     figure = canvas(6.4, 3.1)
     far, near = figure.subplots(1, 2)
     for axes in (far, near):
-        _scatter(axes, found)
+        _scatter(axes, results)
     far.set(xlim=(0, 1), ylim=(0, 1), title="all weights")
-    close = np.concatenate([means(points)[1:-1] for points in found.values()])
+    close = np.concatenate([means(points)[1:-1] for points in results.values()])
     low, high = close.min() - 0.015, close.max() + 0.015
     near.set(xlim=(low, high), ylim=(low, high), title="the framed part")
     far.plot(
@@ -111,8 +111,8 @@ def draw(found: dict[str, Points], path: Path) -> None:
     save(figure, path)
 
 
-def _scatter(axes: Axes, found: dict[str, Points]) -> None:
-    for number, (algorithm, points) in enumerate(found.items()):
+def _scatter(axes: Axes, results: dict[str, Points]) -> None:
+    for number, (algorithm, points) in enumerate(results.items()):
         every = np.concatenate(list(points.values()))
         axes.scatter(
             every[:, 0],
@@ -137,22 +137,22 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--samples", type=int, default=SAMPLES, help="pictures of both clients")
     parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument("--steps", type=int, help="local steps a round; one pass unless given")
+    parser.add_argument("--steps", type=int, help="local steps per round; default: one pass")
     parser.add_argument("--repetitions", type=int, default=1)
     parser.add_argument("--picture", type=Path, default=PICTURE)
     options = parser.parse_args()
     problem = multi_task(f"multi-mnist-{options.samples}", mnist, options.samples)
-    found: dict[str, Points] = {algorithm: {} for algorithm in ALGORITHMS}
+    results: dict[str, Points] = {algorithm: {} for algorithm in ALGORITHMS}
     for seed in range(1, options.repetitions + 1):
         for p in SHARES:
-            for algorithm, points in found.items():
+            for algorithm, points in results.items():
                 first, second = trained(problem, algorithm, p, seed, options)
                 points.setdefault(p, []).append(first)
                 points.setdefault(round(1 - p, 1), []).append(second)
                 print(f"seed {seed}, p = {p}, {algorithm}: {first} {second}", flush=True)
-    for table in tables(found):
+    for table in tables(results):
         Console(width=100).print(table)
-    draw(found, options.picture)
+    draw(results, options.picture)
     print(f"picture: {options.picture}")
 
 

@@ -1,4 +1,4 @@
-"""Is it worth federating? The same clients alone and together, over two seeds.
+"""The same clients alone and together, over two seeds.
 
 python examples/alone_or_together.py
 """

@@ -6,7 +6,7 @@ python examples/choose_later.py
 import comity
 
 if __name__ == "__main__":
-    found = comity.search(
+    search = comity.search(
         "deep-sea-treasure",
         generator="gap",
         spread=True,
@@ -16,8 +16,8 @@ if __name__ == "__main__":
         control=False,
     )
     for preference in ([0.9, 0.1], [0.5, 0.5], [0.1, 0.9]):
-        policy = found.front.best(preference)
-        treasure, time = found.front.vectors[found.front.choose(preference)]
+        policy = search.front.best(preference)
+        treasure, time = search.front.vectors[search.front.choose(preference)]
         size = sum(parameters.numel() for parameters in policy.parameters())
         print(f"{preference}: treasure {treasure:g} in {-time:g} steps ({size:,} parameters)")
-    print(f"pictures: {found.path / 'report.html'}")
+    print(f"pictures: {search.path / 'report.html'}")

@@ -25,8 +25,8 @@ if __name__ == "__main__":
     for algorithm, run in runs.items():
         print(f"{algorithm}:")
         for name, row in zip(BANKS, run.results["per_client"], strict=True):
-            got = ", ".join(f"{what} {value:.3f}" for what, value in row["objectives"].items())
-            print(f"  bank {name}: {got} (weighted {row['scalarised']:.3f})")
+            values = ", ".join(f"{key} {value:.3f}" for key, value in row["objectives"].items())
+            print(f"  bank {name}: {values} (weighted {row['scalarised']:.3f})")
     constant = runs["fedpref"].results["trivial"]
-    print(f"the same answer to everybody: accuracy {constant['accuracy']:.3f}, fairness 1")
+    print(f"the same decision for all: accuracy {constant['accuracy']:.3f}, fairness 1")
     print(f"pictures: {runs['fedpref'].path / 'report.html'}")

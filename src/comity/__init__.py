@@ -1,6 +1,7 @@
 """Comity: federated learning among participants who want different things.
 
-Everything public is reachable from here; importing it costs nothing until a name is used.
+Everything public is reachable from here. Importing the package is cheap: the module behind a name
+is loaded when the name is used.
 """
 
 from __future__ import annotations
@@ -8,56 +9,63 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from comity.version import __version__
+from comity.version import __version__ as __version__
 
-if TYPE_CHECKING:
-    from comity.algorithms import Algorithm, Round, algorithm
-    from comity.algorithms.wrappers.confree import ConFREE
-    from comity.core.fleet import Fleet
-    from comity.core.mixing import Mixing
-    from comity.errors import UserError
-    from comity.opening import open
-    from comity.pretraining import pretrain
-    from comity.problems import DataProblem, EnvironmentProblem, Objective, Problem, Samples
-    from comity.problems.own_table import table_problem
-    from comity.runs.compare import Comparison, compare
-    from comity.runs.directory import Run
-    from comity.runs.execute import resume, run
-    from comity.runs.export import export, load_exported, predict
-    from comity.searches import Generator, Search, generator
-    from comity.searches.comparison import compare_searches
-    from comity.searches.execution import search
+if TYPE_CHECKING:  # the names of _NAMES, for type checkers
+    from comity.algorithms import Algorithm as Algorithm
+    from comity.algorithms import Round as Round
+    from comity.algorithms import Survey as Survey
+    from comity.algorithms import algorithm as algorithm
+    from comity.algorithms.wrappers.confree import ConFREE as ConFREE
+    from comity.api import compare as compare
+    from comity.api import compare_searches as compare_searches
+    from comity.api import open as open
+    from comity.api import pretrain as pretrain
+    from comity.api import reproduce as reproduce
+    from comity.api import resume as resume
+    from comity.api import run as run
+    from comity.api import search as search
+    from comity.core.fleet import Fleet as Fleet
+    from comity.core.mixing import Mixing as Mixing
+    from comity.core.mixing import Pick as Pick
+    from comity.core.phases import Phase as Phase
+    from comity.core.phases import View as View
+    from comity.errors import UserError as UserError
+    from comity.problems import DataProblem as DataProblem
+    from comity.problems import EnvironmentProblem as EnvironmentProblem
+    from comity.problems import Objective as Objective
+    from comity.problems import Problem as Problem
+    from comity.problems import Samples as Samples
+    from comity.problems.own_table import table_problem as table_problem
+    from comity.runs.compare import Comparison as Comparison
+    from comity.runs.directory import Run as Run
+    from comity.runs.export import export as export
+    from comity.runs.export import load_exported as load_exported
+    from comity.runs.export import predict as predict
+    from comity.searches import Generator as Generator
+    from comity.searches import Search as Search
+    from comity.searches import generator as generator
+    from comity.searches.comparison import SearchComparison as SearchComparison
+    from comity.settings import setting as setting
 
-_HOMES = {
-    "Algorithm": "comity.algorithms",
-    "Comparison": "comity.runs.compare",
-    "ConFREE": "comity.algorithms.wrappers.confree",
-    "DataProblem": "comity.problems",
-    "EnvironmentProblem": "comity.problems",
-    "Fleet": "comity.core.fleet",
-    "Generator": "comity.searches",
-    "Mixing": "comity.core.mixing",
-    "Objective": "comity.problems",
-    "Problem": "comity.problems",
-    "Round": "comity.algorithms",
-    "Run": "comity.runs.directory",
-    "Samples": "comity.problems",
-    "Search": "comity.searches",
-    "UserError": "comity.errors",
-    "algorithm": "comity.algorithms",
-    "compare": "comity.runs.compare",
-    "compare_searches": "comity.searches.comparison",
-    "export": "comity.runs.export",
-    "generator": "comity.searches",
-    "load_exported": "comity.runs.export",
-    "open": "comity.opening",
-    "predict": "comity.runs.export",
-    "pretrain": "comity.pretraining",
-    "resume": "comity.runs.execute",
-    "run": "comity.runs.execute",
-    "search": "comity.searches.execution",
-    "table_problem": "comity.problems.own_table",
+_NAMES = {
+    "comity.algorithms": "Algorithm Round Survey algorithm",
+    "comity.algorithms.wrappers.confree": "ConFREE",
+    "comity.api": "compare compare_searches open pretrain reproduce resume run search",
+    "comity.core.fleet": "Fleet",
+    "comity.core.mixing": "Mixing Pick",
+    "comity.core.phases": "Phase View",
+    "comity.errors": "UserError",
+    "comity.problems": "DataProblem EnvironmentProblem Objective Problem Samples",
+    "comity.problems.own_table": "table_problem",
+    "comity.runs.compare": "Comparison",
+    "comity.runs.directory": "Run",
+    "comity.runs.export": "export load_exported predict",
+    "comity.searches": "Generator Search generator",
+    "comity.searches.comparison": "SearchComparison",
+    "comity.settings": "setting",
 }
+_HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}
 
 
 def __getattr__(name: str) -> Any:
@@ -67,37 +75,8 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return sorted(["__version__", *_HOMES])
 
 
-__all__ = [
-    "Algorithm",
-    "Comparison",
-    "ConFREE",
-    "DataProblem",
-    "EnvironmentProblem",
-    "Fleet",
-    "Generator",
-    "Mixing",
-    "Objective",
-    "Problem",
-    "Round",
-    "Run",
-    "Samples",
-    "Search",
-    "UserError",
-    "__version__",
-    "algorithm",
-    "compare",
-    "compare_searches",
-    "export",
-    "generator",
-    "load_exported",
-    "open",
-    "predict",
-    "pretrain",
-    "resume",
-    "run",
-    "search",
-    "table_problem",
-]
+if not TYPE_CHECKING:
+    __all__ = __dir__()

@@ -1,4 +1,4 @@
-"""What a user did that cannot work, said in one sentence."""
+"""Errors in a user's input."""
 
 from __future__ import annotations
 
@@ -9,16 +9,21 @@ _MANY = 40
 
 
 class UserError(Exception):
-    """Input that cannot work: the message names the field, what was wrong and what is valid.
+    """Input that cannot work: the message names the field, the fault and the remedy.
 
     The command line prints it as one line and exits with code 2.
     """
 
 
 def unknown(kind: str, name: object, valid: Iterable[str]) -> UserError:
-    """The error for a name that is not in a list, with the nearest valid one first.
+    """Return the error for a name that is not in a list; it proposes the nearest valid name.
 
-    Of a long list only the nearest and the beginning are shown.
+    Of more than 40 valid names only the nearest and the first are shown.
+
+    Args:
+        kind: What is named, e.g. "algorithm".
+        name: The unknown name.
+        valid: The valid names.
     """
     names = sorted(valid)
     near = get_close_matches(str(name), names, n=1)

@@ -1,6 +1,6 @@
-"""Settings: named values with defaults and ranges, declared once by whoever uses them.
+"""Settings: named values with defaults and ranges, declared once, where they are used.
 
-The declaration serves validation, error messages, `comity list` and the documentation alike.
+The declaration serves validation, error messages, `comity list` and the documentation.
 """
 
 from __future__ import annotations
@@ -28,7 +28,16 @@ def setting(
     below: float | None = None,
     at_most: float | None = None,
 ) -> Any:
-    """One setting: its default, what it means and its range."""
+    """Declare a setting as a field of `Settings`: ``top_r: float = setting(0.5, "…", at_most=1)``.
+
+    Args:
+        default: Its default; ``...``: it has none and must be given.
+        help: Its meaning, for lists and error messages.
+        above: Exclusive lower bound.
+        at_least: Inclusive lower bound.
+        below: Exclusive upper bound.
+        at_most: Inclusive upper bound.
+    """
     return Field(default, description=help, gt=above, ge=at_least, lt=below, le=at_most)
 
 
@@ -36,7 +45,13 @@ S = TypeVar("S", bound=Settings)
 
 
 def build(cls: type[S], values: Mapping[str, Any], where: str) -> S:
-    """Make settings from values; a wrong one is a `UserError` that names field and range."""
+    """Return settings made from values; a wrong one is a `UserError` that names field and range.
+
+    Args:
+        cls: The settings' class.
+        values: Values by name.
+        where: Name of the table for messages; ``"run"`` for run-level settings.
+    """
     for name in values:
         if name not in cls.model_fields:
             raise unknown(f"setting of {where}", name, cls.model_fields)
@@ -57,7 +72,7 @@ def build(cls: type[S], values: Mapping[str, Any], where: str) -> S:
 
 
 def describe(cls: type[Settings]) -> list[tuple[str, Any, str]]:
-    """(name, default, meaning) of each setting, for lists and docs."""
+    """Return (name, default, meaning) of each setting, for lists and docs."""
     return [
         (name, field.default, field.description or "") for name, field in cls.model_fields.items()
     ]

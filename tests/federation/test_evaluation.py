@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from comity import run
 from comity.configuration import configure
 from comity.errors import UserError
-from comity.runs.execute import run
 
 BOTH = ("received", "trained")
 

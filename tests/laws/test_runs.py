@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from comity.algorithms import Algorithm, find
+from comity.api import resume
 from comity.core.fleet import Fleet
 from comity.errors import UserError
 from comity.federation.clients import Clients, ClientUpdate
@@ -22,7 +23,7 @@ from comity.learners import LEARNERS, Supervised
 from comity.problems import EnvironmentProblem
 from comity.problems import find as find_problem
 from comity.runs.directory import Run
-from comity.runs.execute import execute, resume
+from comity.runs.execute import execute
 from tests.laws.conftest import EVERYBODY
 from tests.tiny import tiny
 

@@ -14,7 +14,7 @@ import comity
 from comity.configuration import configure
 from comity.core.pareto import set_measures
 from comity.runs.directory import Run
-from comity.runs.execute import summarise
+from comity.runs.results import summarise
 from comity.searches import Search, configure_search
 from comity.searches.directory import CONTROL
 

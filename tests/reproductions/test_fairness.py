@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 import comity
+from comity.api import reproduce
 from comity.cli import main
 from comity.errors import UserError
-from comity.reproductions.fairness import GRID, TABLES, printed, problems_of, reproduce_fairness
+from comity.reproductions.fairness import GRID, TABLES, printed, problems_of
 
 TINY = [
     *("--set", "supervised.local_steps=2", "--set", "rounds=2", "--set", "clients=3"),
@@ -140,7 +141,7 @@ def test_a_directory_without_the_rows_is_refused(call):
     only = "law-school-gender-eo"
     call("reproduce", "thesis-5.4", "--only", only, "--seeds", 1, *TINY)
     with pytest.raises(UserError, match=r"holds no runs of cfl\. Choose another directory"):
-        reproduce_fairness("thesis-5.4", only=only, rows=["cfl"], clients=3, out=call.home / "r")
+        reproduce("thesis-5.4", only=only, rows=["cfl"], clients=3, out=call.home / "r")
 
 
 @pytest.mark.parametrize(
@@ -154,4 +155,4 @@ def test_a_directory_without_the_rows_is_refused(call):
 def test_runs_of_another_table_are_not_taken_for_this_one(call, table, values, said):
     call("reproduce", "thesis-5.4", "--only", "law-school-gender-eo", "--seeds", 1, *TINY)
     with pytest.raises(UserError, match=said):
-        reproduce_fairness(table, out=call.home / "r", **values)
+        reproduce(table, out=call.home / "r", **values)

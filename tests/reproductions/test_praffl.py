@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 
 import comity
+from comity.api import reproduce
 from comity.datasets.synthetic import reference_hypervolume
 from comity.errors import UserError
 from comity.report.figures import reproduction_figure
 from comity.reproductions import TABLES as ALL
-from comity.reproductions.praffl import ALGORITHMS, DATA, SPLITS, TABLES, printed, reproduce_praffl
+from comity.reproductions.praffl import ALGORITHMS, DATA, SPLITS, TABLES, plan, printed
 
 TINY = {"rounds": 2, "supervised": {"local_epochs": 1}, "praffl": {"sampled": 4, "tested": 11}}
 ROWS = ["praffl", "agnostic-fair-pooled"]
@@ -27,7 +28,7 @@ def without_pages(monkeypatch):
 
 def test_table_2_sets_what_clients_reach_beside_what_is_printed(tmp_path):
     only, out = "praffl-synthetic", tmp_path / "r"
-    made = reproduce_praffl("praffl-2", only=only, seeds=2, rows=ROWS, out=out, **TINY)
+    made = reproduce("praffl-2", only=only, seeds=2, rows=ROWS, out=out, **TINY)
     assert json.loads((out / "praffl-2.json").read_text()) == made.results
     assert (out / "praffl-2.png").stat().st_size > 10_000
     praffl, pooled = made.results["rows"]
@@ -43,17 +44,17 @@ def test_table_2_sets_what_clients_reach_beside_what_is_printed(tmp_path):
     assert praffl["trivial"] == pytest.approx(np.mean(trivial))
     results = sorted(out.rglob("results.json"))
     before = [path.stat().st_mtime_ns for path in results]
-    again = reproduce_praffl("praffl-2", only=only, seeds=2, rows=ROWS, out=out, **TINY)
+    again = reproduce("praffl-2", only=only, seeds=2, rows=ROWS, out=out, **TINY)
     assert [path.stat().st_mtime_ns for path in results] == before, "finished runs are used again"
     assert again.results == made.results
     with pytest.raises(UserError, match=r"holds no runs of fedfb\. Choose another directory"):
-        reproduce_praffl("praffl-2", only=only, rows=["fedfb"], out=out, **TINY)
+        reproduce("praffl-2", only=only, rows=["fedfb"], out=out, **TINY)
     with pytest.raises(UserError, match="rounds = 2, not 3"):
-        reproduce_praffl("praffl-2", only=only, rows=ROWS, out=out, **{**TINY, "rounds": 3})
+        reproduce("praffl-2", only=only, rows=ROWS, out=out, **{**TINY, "rounds": 3})
 
 
 def test_table_3_varies_the_number_of_clients(tmp_path):
-    made = reproduce_praffl("praffl-3", seeds=1, rows=["praffl"], out=tmp_path / "r", **TINY)
+    made = reproduce("praffl-3", seeds=1, rows=["praffl"], out=tmp_path / "r", **TINY)
     rows = made.results["rows"]
     assert [row["clients"] for row in rows] == [3, 10, 20]
     assert [row["printed"]["mean"] for row in rows] == [0.763, 0.798, 0.761]
@@ -74,7 +75,7 @@ def test_table_3_varies_the_number_of_clients(tmp_path):
 
 def test_the_split_between_the_phases_is_varied(tmp_path):
     rows = list(SPLITS)[::4]
-    made = reproduce_praffl("praffl-7", seeds=1, rows=rows, out=tmp_path / "r", **TINY)
+    made = reproduce("praffl-7", seeds=1, rows=rows, out=tmp_path / "r", **TINY)
     assert [row["split"] for row in made.results["rows"]] == [0.1, 0.9]
     assert {row["printed"]["mean"] for row in made.results["rows"]} == {None}
     for row in made.results["rows"]:
@@ -136,15 +137,15 @@ def test_what_is_printed_is_what_the_paper_prints():
         ("praffl-3", {"only": "praffl-bank"}, "praffl-bank"),
         ("praffl-2", {"rows": ["fedavg"]}, "fedavg"),
         ("praffl-7", {"rows": ["praffl"]}, r"split=0\.1"),
-        ("praffl-3", {"clients": 5}, "praffl-3 says itself how many"),
+        ("praffl-3", {"clients": 5}, "clients: praffl-3 has its own"),
     ],
 )
 def test_what_a_table_does_not_have_is_refused(tmp_path, table, values, said):
     with pytest.raises(UserError, match=said):
-        reproduce_praffl(table, out=tmp_path / "r", **values)
+        reproduce(table, out=tmp_path / "r", **values)
     assert not (tmp_path / "r").exists()
 
 
 def test_the_tables_are_known_by_their_names():
     assert {*TABLES} == {"praffl-2", "praffl-3", "praffl-7"}
-    assert all(ALL[name] is reproduce_praffl for name in TABLES)
+    assert all(ALL[name] is plan for name in TABLES)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from benchmarks.generators import searched
 
-from comity.searches import Found
+from comity.searches import Findings
 from comity.searches.annealing import Annealing, acceptance, neighbour, push
 
 WEIGHT, HERE, THERE = np.array([0.5, 0.3, 0.2]), np.array([10.0, -5, 3]), np.array([8.0, -4, 3])
@@ -52,10 +52,10 @@ def test_rejected_steps_leave_the_sample_where_it_is():
     first = np.array([[0.5, 0.5], [0.2, 0.8]])
     draw = np.random.default_rng(0)
     nothing = np.zeros((0, 2))
-    cold.propose(2, 2, Found(nothing, nothing, nothing, 8), draw)
+    cold.propose(2, 2, Findings(nothing, nothing, nothing, 8), draw)
     good = np.array([[10.0, -1.0], [5.0, 0.0]])
-    cold.learn(first, good, Found(first, good, good, 8), draw)
-    at = Found(first, good, good, 8)
+    cold.learn(first, good, Findings(first, good, good, 8), draw)
+    at = Findings(first, good, good, 8)
     before = cold.propose(2, 2, at, draw)
     cold.learn(before, good - 4.0, at, draw)  # worse in everything
     np.testing.assert_array_equal(cold.propose(2, 2, at, draw), before)

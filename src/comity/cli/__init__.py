@@ -7,13 +7,11 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from comity.cli.models import export, predict
-from comity.cli.running import compare, pretrain, reproduce, resume, run, search
-from comity.cli.showing import list_, report
+from comity.cli import compare, models, pretrain, reproduce, run, search, show
 from comity.errors import UserError
 from comity.version import __version__
 
-_USAGE_ERROR: Any = typer.BadParameter.__base__  # what a wrong option or argument raises
+_USAGE_ERROR: Any = typer.BadParameter.__base__  # raised for a wrong option or argument
 
 app = typer.Typer(
     name="comity",
@@ -23,9 +21,19 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-for _command in (run, search, compare, resume, report, predict, export, pretrain, reproduce):
+for _command in (
+    run.run,
+    search.search,
+    compare.compare,
+    run.resume,
+    show.report,
+    models.predict,
+    models.export,
+    pretrain.pretrain,
+    reproduce.reproduce,
+):
     app.command()(_command)
-app.command("list")(list_)
+app.command("list")(show.list_)
 
 
 @app.callback(invoke_without_command=True)
@@ -38,7 +46,10 @@ def root(
 
 
 def main() -> NoReturn:
-    """Entry point: a user's mistake is one line and exit code 2, Ctrl-C is 130."""
+    """Run the command line.
+
+    A mistake in the user's input is one line and exit code 2, Ctrl-C is exit code 130.
+    """
     try:
         code = app(standalone_mode=False)
     except UserError as error:

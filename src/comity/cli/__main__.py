@@ -1,4 +1,4 @@
-"""``python -m comity.cli`` is the command line."""
+"""The command line as ``python -m comity.cli``."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ RunPath = Annotated[Path, typer.Argument(metavar="RUN", help="A finished run.")]
 Client = Annotated[int, typer.Option(help="Whose model; the first client is 0.")]
 Preference = Annotated[
     str | None,
-    typer.Option(help="One weight an objective, 0.7,0.3; unless given, the client's own."),
+    typer.Option(help="One weight per objective, 0.7,0.3; default: the client's own."),
 ]
 
 
@@ -33,12 +33,12 @@ def predict(
     """Answer the rows of a CSV file with a client's model: probability of yes, and 1 or 0."""
     from comity.runs.export import as_csv, predict, preference_at, write_new
 
-    run, asked = _run_at(path), preference_of(preference)
-    answers = predict(run, data, client, asked)
+    run, weights = _run_at(path), preference_of(preference)
+    answers = predict(run, data, client, weights)
     if out is not None:
         write_new(out, as_csv(answers))
     if as_json:
-        used = preference_at(run, client, asked)
+        used = preference_at(run, client, weights)
         rows = [answer._asdict() for answer in answers]
         print_json({"run": str(path), "client": client, "preference": used, "answers": rows})
     elif out is not None:
@@ -62,11 +62,11 @@ def export(
 
 
 def _run_at(path: Path) -> Run:
-    """The run in a directory; searches and comparisons have no clients with models."""
-    from comity.opening import open
+    """Return the run in a directory; searches and comparisons are refused."""
+    from comity import api
     from comity.runs.directory import Run
 
-    found = open(path)
-    if not isinstance(found, Run):
+    run = api.open(path)
+    if not isinstance(run, Run):
         raise UserError(f"{path} is not a single run; name a run directory.")
-    return found
+    return run

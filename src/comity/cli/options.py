@@ -1,52 +1,161 @@
-"""The options that commands share, and what they say as values. Heavy imports happen inside."""
+"""Options that commands share, and the values of their texts. Heavy imports happen inside.
+
+Settings of runs and searches that have an option of their own stand in two tables, by name. They
+repeat the declarations of `Configuration` and `SearchSettings`, whose modules import torch: help
+must not. A test keeps both in step.
+"""
 
 from __future__ import annotations
 
+import inspect
 import os
+from collections.abc import Callable, Mapping
+from functools import wraps
+from math import inf
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import typer
 
 from comity.errors import UserError
 
-Clients = Annotated[int | None, typer.Option(help="How many clients.")]
-Rounds = Annotated[int | None, typer.Option(help="How many rounds.")]
-Keep = Annotated[str | None, typer.Option(help="best or last.")]
-Participation = Annotated[
-    float | None, typer.Option(help="Share of clients that take part in a round.")
-]
-Partition = Annotated[
-    str | None,
-    typer.Option(help="How data are dealt: iid, dirichlet:0.3, pathological:2, shards:2, natural."),
-]
-Sizes = Annotated[
-    str | None, typer.Option(help="How much data clients have: equal, dirichlet:2 or 3,2,1.")
-]
-Guard = Annotated[
-    bool | None, typer.Option(help="Clients decline mixed models that serve them worse.")
-]
-With = Annotated[
-    str | None,
-    typer.Option("--with", help="A wrapper of the server's step: confree, a conflict-free one."),
-]
+
+class SettingOption(NamedTuple):
+    """The option of a setting."""
+
+    type: type[Any]
+    """Type of its value."""
+    help: str
+    """What it means, for ``--help``."""
+    flag: str | None = None
+    """Its name on the command line, if not that of the setting."""
+
+
+RUN = {
+    "algorithm": SettingOption(str, "What is federated about it; see: list algorithms."),
+    "clients": SettingOption(int, "Number of clients."),
+    "rounds": SettingOption(int, "Number of rounds: clients train, the server mixes."),
+    "seed": SettingOption(int, "Where all random numbers come from."),
+    "preferences": SettingOption(
+        str, "How preferences are distributed, or a CSV file; see: list preferences."
+    ),
+    "partition": SettingOption(
+        str, "How data are dealt: iid, dirichlet:0.3, pathological:2, shards:2, natural."
+    ),
+    "sizes": SettingOption(str, "How much data clients have: equal, dirichlet:2 or 3,2,1."),
+    "participation": SettingOption(float, "Share of clients that take part in a round."),
+    "keep": SettingOption(
+        str, "best or last: each client's best validated model, or that of the last round."
+    ),
+    "guard": SettingOption(bool, "Clients decline mixed models that serve them worse."),
+    "fine_tune": SettingOption(
+        str, "none; replace-last: no mixing in the last round; extra:K: K more rounds' training."
+    ),
+    "wrapper": SettingOption(
+        str, "confree: a conflict-free step in place of the server's mean.", flag="--with"
+    ),
+}
+"""Settings of a run."""
+
+SEARCH = {
+    "generator": SettingOption(
+        str, "annealing, gap, grid or random; several, or with settings in brackets: a comparison."
+    ),
+    "iterations": SettingOption(int, "How often weights are proposed."),
+    "candidates": SettingOption(int, "Weights per iteration."),
+    "evaluations": SettingOption(int, "Stop after this number of candidates."),
+    "stall": SettingOption(int, "Stop after this number of iterations without gain."),
+    "warm_start": SettingOption(bool, "Start from the model of the nearest solved weight."),
+    "spread": SettingOption(bool, "Each client carries a weight of its own."),
+    "harvest": SettingOption(bool, "Evaluate the server's models of every round, too."),
+    "control": SettingOption(bool, "Run the same search with random weights beside it."),
+}
+"""Settings of a search."""
+
+SEARCH_FEDERATION = {
+    "algorithm": SettingOption(str, "What trains each candidate; see: list algorithms."),
+    "clients": SettingOption(int, "Clients of each candidate."),
+    **{name: RUN[name] for name in ("rounds", "seed", "keep")},
+}
+"""Settings of the federations of a search."""
+
+Problem = Annotated[str | None, typer.Argument(help="What to learn; see: list problems.")]
 Set = Annotated[
     list[str] | None,
     typer.Option("--set", help="Any setting: --set fedpref.top_r=0.4 --set dqn.local_steps=500."),
 ]
 Out = Annotated[Path | None, typer.Option(help="Directory to write; must not exist yet.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
-Workers = Annotated[int | None, typer.Option(help="Processes to use; results do not depend on it.")]
-Seeds = Annotated[str, typer.Option(help="How many seeds (5), or which ones (11,17,29).")]
+Seeds = Annotated[str, typer.Option(help="Number of seeds (5), or the seeds (11,17,29).")]
 
 
-def given(**options: Any) -> dict[str, Any]:
-    """The options that were given, by name."""
-    return {name: value for name, value in options.items() if value is not None}
+def _checked_workers(workers: int | None) -> int | None:
+    """Refuse ``--workers 0`` before anything is written."""
+    from comity.runs.execute import check_workers
+
+    if workers is not None:
+        check_workers(workers)
+    return workers
+
+
+Workers = Annotated[
+    int | None,
+    typer.Option(help="Processes to use; results do not depend on it.", callback=_checked_workers),
+]
+
+
+def with_settings(
+    options: Mapping[str, SettingOption],
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command one option per setting.
+
+    The command has a parameter ``values``. In its place stand the options; the command gets a
+    dict of those that were given, by the name of the setting.
+    """
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        parameters = []
+        for parameter in inspect.signature(command, eval_str=True).parameters.values():
+            if parameter.name == "values":
+                parameters += [_parameter(name, option) for name, option in options.items()]
+            else:
+                parameters.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
+
+        @wraps(command)
+        def decorated(**arguments: Any) -> None:
+            values = {name: arguments.pop(name) for name in options}
+            given = {name: value for name, value in values.items() if value is not None}
+            command(values=given, **arguments)
+
+        vars(decorated)["__signature__"] = inspect.Signature(parameters)
+        decorated.__annotations__ = {p.name: p.annotation for p in parameters}
+        return decorated
+
+    return decorate
+
+
+def _parameter(name: str, option: SettingOption) -> inspect.Parameter:
+    flags = [] if option.flag is None else [option.flag]
+    declared = typer.Option(*flags, help=option.help)
+    annotation: Any = Annotated[option.type | None, declared]
+    kind = inspect.Parameter.KEYWORD_ONLY
+    return inspect.Parameter(name, kind, default=None, annotation=annotation)
+
+
+def read_config(config: Path | None) -> dict[str, Any]:
+    """Return the values of the file that ``--config`` names, if any."""
+    from comity.configuration import read_toml
+
+    return {} if config is None else read_toml(config)
+
+
+def named(problem: str | None) -> dict[str, Any]:
+    """Return the problem of the command line as a value, if it is given."""
+    return {} if problem is None else {"problem": problem}
 
 
 def apply_settings(values: dict[str, Any], settings: list[str] | None) -> None:
-    """Put what ``--set`` said into the values of a configuration."""
+    """Put the settings of ``--set`` into the values of a configuration."""
     from comity.configuration import parse_setting
 
     for text in settings or []:
@@ -62,8 +171,15 @@ def apply_settings(values: dict[str, Any], settings: list[str] | None) -> None:
             table[path[1]] = value
 
 
+def pop_problem(values: dict[str, Any]) -> Any:
+    """Take the problem out of the values of a comparison."""
+    if "problem" not in values:
+        raise UserError("problem is missing: name what is to be learned.")
+    return values.pop("problem")
+
+
 def seeds_of(text: str) -> int | list[int]:
-    """What ``--seeds`` said: how many, or which ones."""
+    """Parse ``--seeds``: a number of seeds, or a list of them."""
     try:
         numbers = [int(part) for part in text.split(",") if part.strip()]
     except ValueError:
@@ -73,22 +189,20 @@ def seeds_of(text: str) -> int | list[int]:
     return numbers if "," in text else numbers[0]
 
 
-def workers_of(asked: int | None, useful: float | None = None) -> int:
-    """What ``--workers`` said, or as many processes as there are cores and use for them."""
-    from comity.runs.execute import check_workers
-
-    if asked is not None:
-        check_workers(asked)
-        return asked
+def workers_of(workers: int | None, most: float = inf) -> int:
+    """Return ``--workers``, or if it was not given the number of cores, at most ``most``."""
+    if workers is not None:
+        return workers
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return max(1, min(cores or 1, int(useful) if useful is not None else 64))
+    return max(1, int(min(cores or 1, most)))
 
 
 def preference_of(text: str | None) -> list[float] | None:
-    """What ``--preference`` said; whether it fits the run is for the run to say."""
+    """Parse ``--preference``; the run checks the length."""
     try:
         return None if text is None else [float(part) for part in text.split(",")]
     except ValueError:
         raise UserError(
-            f"--preference {text}: give one number an objective, separated by commas, e.g. 0.7,0.3."
+            f"--preference {text}: give one number per objective, separated by commas, e.g. "
+            "0.7,0.3."
         ) from None

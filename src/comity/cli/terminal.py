@@ -1,4 +1,4 @@
-"""What the command line writes: progress on standard error, tables or one JSON object."""
+"""Output of the command line: progress on standard error, tables or one JSON object."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from comity.api import Finished
     from comity.runs.compare import Comparison
     from comity.runs.directory import Run
     from comity.searches import Search
@@ -19,7 +20,14 @@ if TYPE_CHECKING:
 
 @contextmanager
 def progress(title: str, go_on: str) -> Iterator[Callable[[int, int, str], None]]:
-    """A progress bar with remaining time on standard error; Ctrl-C says how to go on."""
+    """Show a progress bar with remaining time on standard error.
+
+    Yields the function to call after each round.
+
+    Args:
+        title: The text before the bar.
+        go_on: How to go on after Ctrl-C, which is printed then.
+    """
     from rich.console import Console
     from rich.progress import (
         BarColumn,
@@ -42,30 +50,30 @@ def progress(title: str, go_on: str) -> Iterator[Callable[[int, int, str], None]
         disable=not console.is_terminal,
     )
     task = bar.add_task(title, total=1, text="")
-    said = time.monotonic()
+    printed = time.monotonic()
 
-    def tell(done: int, total: int, text: str) -> None:
-        nonlocal said
-        bar.update(task, resolved=done, total=total, text=text)
-        if bar.disable and time.monotonic() - said > 10:  # a log file gets a line now and then
-            said = time.monotonic()
+    def on_round(done: int, total: int, text: str) -> None:
+        nonlocal printed
+        bar.update(task, completed=done, total=total, text=text)
+        if bar.disable and time.monotonic() - printed > 10:  # lines for a log file
+            printed = time.monotonic()
             print(f"{title}: {done}/{total} rounds, {text}", file=sys.stderr, flush=True)
 
     try:
         with bar:
-            yield tell
+            yield on_round
     except KeyboardInterrupt:
         print(f"interrupted; go on with: {go_on}", file=sys.stderr)
         raise
 
 
 def print_json(value: dict[str, Any]) -> None:
-    """One object on standard output."""
+    """Print one object on standard output."""
     print(json.dumps(value))
 
 
 def print_tables(*tables: Any, footer: str = "") -> None:
-    """Tables on standard output, and a last line."""
+    """Print tables on standard output, and a last line."""
     from rich.console import Console
 
     console = Console()
@@ -76,13 +84,29 @@ def print_tables(*tables: Any, footer: str = "") -> None:
 
 
 def _footer(results: Mapping[str, Any], path: Path) -> str:
-    """What was done to the data, and where the page is."""
+    """Return notes on the data and the path of the page."""
     notes = (f"Data: {note}." for note in results.get("notes", ()))
     return "\n".join([*notes, f"Report: {path / 'report.html'}"])
 
 
+def show(finished: Finished, as_json: bool) -> None:
+    """Print what a run, search or comparison ended with, as tables or as one JSON object."""
+    from comity.runs.compare import Comparison
+    from comity.runs.directory import Run
+    from comity.searches import Search
+
+    if isinstance(finished, Run):
+        show_run(finished, as_json)
+    elif isinstance(finished, Search):
+        show_search(finished, as_json)
+    elif isinstance(finished, Comparison):
+        show_comparison(finished, as_json)
+    else:
+        show_searches(finished, as_json)
+
+
 def show_run(run: Run, as_json: bool) -> None:
-    """What a run ended with: its clients and measures."""
+    """Print the clients and measures of a run."""
     if as_json:
         print_json({**run.results, "seconds": run.seconds, "run": str(run.path)})
         return
@@ -93,19 +117,19 @@ def show_run(run: Run, as_json: bool) -> None:
 
 
 def show_comparison(comparison: Comparison, as_json: bool) -> None:
-    """Algorithms side by side."""
+    """Print algorithms side by side."""
     if as_json:
         print_json({**comparison.results, "run": str(comparison.path)})
         return
     from comity.report.tables import comparison_tables
 
-    one = next(run for runs in comparison.runs.values() for run in runs)
-    footer = _footer(one.results, comparison.path)
+    first = next(run for runs in comparison.runs.values() for run in runs)
+    footer = _footer(first.results, comparison.path)
     print_tables(*comparison_tables(comparison.results, comparison.runs), footer=footer)
 
 
 def show_search(search: Search, as_json: bool) -> None:
-    """What a search found: the front, and its measures beside the control's."""
+    """Print the front of a search, and its measures beside those of the control."""
     if as_json:
         print_json({**search.results, "seconds": search.seconds, "run": str(search.path)})
         return
@@ -119,7 +143,7 @@ def show_search(search: Search, as_json: bool) -> None:
 
 
 def show_searches(comparison: SearchComparison, as_json: bool) -> None:
-    """Searches side by side."""
+    """Print searches side by side."""
     if as_json:
         print_json({**comparison.results, "run": str(comparison.path)})
         return

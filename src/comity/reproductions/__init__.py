@@ -1,16 +1,51 @@
 """Printed tables beside our own figures: `comity reproduce thesis-4.1`."""
 
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
+from comity.core.typing import OnRound
+from comity.errors import UserError, unknown
 from comity.reproductions import fairness, federations, praffl, searches
-from comity.reproductions.printed import Reproduction
+from comity.reproductions.campaign import Campaign, Reproduction, execute_campaign
+from comity.runs.parallel import Work
 
-TABLES: dict[str, Callable[..., Reproduction]] = {
-    **dict.fromkeys(searches.TABLES, searches.reproduce_searches),
-    **dict.fromkeys(federations.TABLES, federations.reproduce),
-    **dict.fromkeys(fairness.TABLES, fairness.reproduce_fairness),
-    **dict.fromkeys(praffl.TABLES, praffl.reproduce_praffl),
+TABLES: dict[str, Callable[..., Campaign[Any]]] = {
+    **dict.fromkeys(searches.TABLES, searches.plan),
+    **dict.fromkeys(federations.TABLES, federations.plan),
+    **dict.fromkeys(fairness.TABLES, fairness.plan),
+    **dict.fromkeys(praffl.TABLES, praffl.plan),
 }
-"""Which function reproduces which printed table."""
+"""The function that plans the campaign behind each printed table."""
 
-__all__ = ["TABLES", "Reproduction"]
+
+def reproduce(
+    table: str,
+    *,
+    out: str | Path | None = None,
+    workers: int = 1,
+    on_round: OnRound | None = None,
+    work: Work | None = None,
+    **options: Any,
+) -> Reproduction:
+    """Run a printed table and put our figures beside the printed ones, without drawing.
+
+    Args:
+        table: Name of the table, e.g. ``thesis-4.1``.
+        out: Directory, in which finished runs are used again; None: a new one under ``runs/``.
+        workers: Number of processes that share the runs or searches.
+        on_round: Called after each round with rounds done, rounds in all, and a short text.
+        work: Brings the run or search in a directory to its end; None: only executes it.
+        **options: Arguments of the table's plan (``only``, ``seeds``, ``rows``, …) and settings of
+            its runs or searches.
+    """
+    if table not in TABLES:
+        raise unknown("table", table, TABLES)
+    for name in ("problem", "algorithms", "generators"):
+        if name in options:
+            raise UserError(f"{name}: {table} has its own; leave it out.")
+    campaign = TABLES[table](table, **options)
+    return execute_campaign(table, campaign, out=out, workers=workers, on_round=on_round, work=work)
+
+
+__all__ = ["TABLES", "Campaign", "Reproduction", "reproduce"]

@@ -1,40 +1,39 @@
 """The printed tables of the fairness benchmark: `comity reproduce thesis-5.4`.
 
-Homogeneous tables: ten runs over a grid of weights that all clients share; a run's point is the
-mean over its clients. Heterogeneous tables: ten runs in which every client draws its own
-preference; every client is a point. A cell is the hypervolume of all points that are not trivially
-fair, from (0, 0). Validation costs no steps here, so one campaign shows both protocols: the last
-models, as the thesis, and the best validated ones.
+Homogeneous tables: ten runs over a grid of weights that all clients share; each run is a point,
+the mean over its clients. Heterogeneous tables: ten runs in which every client draws its own
+preference; each client is a point. A cell is the hypervolume of all points that are not trivially
+fair, from (0, 0). Validation costs no steps here, so the same runs show both protocols: the last
+models, as in the thesis, and the best validated ones.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from comity.core.typing import OnRound
 from comity.errors import UserError, unknown
 from comity.problems import Problem
 from comity.problems import find as find_problem
-from comity.reproductions.printed import Reproduction, check_plan, read_printed
-from comity.runs.compare import PLAN, Comparison, compare, run_plan
+from comity.reproductions.campaign import RUNS, Campaign
+from comity.reproductions.printed import choose_rows, read_printed
+from comity.runs.compare import Comparison
 from comity.runs.directory import Run
-from comity.runs.execute import free_path
 
 
 @dataclass(frozen=True)
 class Printed:
-    """A printed table: its file, how many clients, whether they share a preference, metrics."""
+    """A printed table."""
 
     file: str
     clients: int
     homogeneous: bool
+    """Whether all clients share a preference."""
     metrics: tuple[str, ...]
+    """The fairness metrics that it has rows of."""
 
 
 TABLES = {
@@ -69,20 +68,20 @@ FINE_TUNED = {
     "fedpref": "law-school-gender-eo law-school-race-eo adult-gender-dp adult-race-dp "
     "law-school-gender-dp law-school-race-dp",
 }
-"""Where the thesis' grid search chose a round of fine-tuning."""
+"""Problems for which the thesis' grid search chose a round of fine-tuning, by algorithm."""
 
 GRID = [f"same:{accuracy / 10:g},{1 - accuracy / 10:g}" for accuracy in range(10)]
-"""Weights of accuracy and fairness; pure accuracy is never run."""
-RUNS = 10
+"""Weights of accuracy and fairness; pure accuracy is left out."""
+RUNS_IN_THESIS = 10
 
 
 def problems_of(table: str) -> list[str]:
-    """The problems that a table has rows of."""
+    """Return the problems that a table has rows of."""
     return [f"{data}-{metric}" for data in DATA for metric in TABLES[table].metrics]
 
 
 def printed(table: str, problem: str) -> dict[str, float]:
-    """Printed hypervolume by algorithm."""
+    """Return printed hypervolume by algorithm."""
     data, _, metric = problem.rpartition("-")
     names = {name: algorithm for algorithm, name in ALGORITHMS.items()}
     return {
@@ -92,87 +91,87 @@ def printed(table: str, problem: str) -> dict[str, float]:
     }
 
 
-def reproduce_fairness(
+def plan(
     table: str,
     *,
     only: str | None = None,
     seeds: int | Sequence[int] | None = None,
     rows: Sequence[str] | None = None,
-    out: str | Path | None = None,
-    workers: int = 1,
-    on_round: OnRound | None = None,
     **settings: Any,
-) -> Reproduction:
-    """Run one problem of a printed table with each algorithm; ours beside the printed values.
+) -> Campaign[Comparison]:
+    """Plan one problem of a table of the fairness benchmark, with each algorithm.
 
-    ``seeds`` are the runs of a heterogeneous table (ten in the thesis) or the repetitions of a
-    homogeneous one's grid (one). With ``out`` naming an earlier reproduction, whatever of it is
-    finished is used again.
+    Args:
+        table: One of `TABLES`.
+        only: The problem; None: the first of the table.
+        seeds: Number of seeds, or the seeds: the runs of a heterogeneous table (ten in the
+            thesis), the repetitions of the grid of a homogeneous one (one in the thesis).
+        rows: Some of `ALGORITHMS`; None: all.
+        **settings: Settings of all runs.
     """
     about = TABLES[table]
-    only = only or problems_of(table)[0]
-    if only not in problems_of(table):
-        raise unknown(f"problem of {table}", only, problems_of(table))
-    chosen = list(rows or ALGORITHMS)
-    for row in chosen:
-        if row not in ALGORITHMS:
-            raise unknown("row of this table", row, ALGORITHMS)
-    entries = {row: row + "+ft" * (only in FINE_TUNED.get(row, "").split()) for row in chosen}
-    path = Path(out) if out is not None else free_path(f"{table}-{only}")
-    settings = {"clients": about.clients, **settings}
-    preferences = GRID if about.homogeneous else ["dirichlet"]
-    if (path / PLAN).is_file():
-        check_plan(path / PLAN, problem=only, preferences=preferences, **settings)
-        made = run_plan(path, workers, on_round)
-    else:
-        made = compare(
-            only,
-            algorithms=list(entries.values()),
-            seeds=seeds or (1 if about.homogeneous else RUNS),
-            preferences=preferences,
-            out=path,
-            workers=workers,
-            on_round=on_round,
-            **settings,
-        )
-    results = _beside(table, only, entries, made)
-    (path / f"{table}.json").write_text(json.dumps(results, indent=2) + "\n")
-    return Reproduction(path, results)
+    problem = only or problems_of(table)[0]
+    if problem not in problems_of(table):
+        raise unknown(f"problem of {table}", problem, problems_of(table))
+    if "preferences" in settings:
+        raise UserError(f"preferences: {table} has its own; leave them out.")
+    entries = {
+        row: row + "+ft" * (problem in FINE_TUNED.get(row, "").split())
+        for row in choose_rows(rows, ALGORITHMS)
+    }
+    fixed = {
+        "problem": problem,
+        "preferences": GRID if about.homogeneous else ["dirichlet"],
+        "clients": about.clients,
+        **settings,
+    }
+    seeds = seeds or (1 if about.homogeneous else RUNS_IN_THESIS)
+    plans = {"": {**fixed, "algorithms": list(entries.values()), "seeds": seeds}}
+
+    def tabulate(comparisons: Mapping[str, Comparison]) -> dict[str, Any]:
+        return _tabulate(table, problem, entries, comparisons[""])
+
+    return Campaign(RUNS, f"{table}-{problem}", plans, tabulate, checked=tuple(fixed))
 
 
-def _beside(table: str, only: str, entries: dict[str, str], made: Comparison) -> dict[str, Any]:
-    figures, rows = printed(table, only), []
-    problem = find_problem(only)
+def _tabulate(
+    table: str, name: str, entries: Mapping[str, str], comparison: Comparison
+) -> dict[str, Any]:
+    figures, rows = printed(table, name), []
+    problem, homogeneous = find_problem(name), TABLES[table].homogeneous
     for algorithm, entry in entries.items():
-        runs = [run for (name, _), group in made.runs.items() if name == entry for run in group]
+        runs = [run for (key, _), group in comparison.runs.items() if key == entry for run in group]
         if not runs:
-            raise UserError(f"{made.path}: it holds no runs of {entry}. Choose another directory.")
-        both = {
-            protocol: _measured(problem, runs, last, TABLES[table].homogeneous)
+            raise UserError(
+                f"{comparison.path}: it holds no runs of {entry}. Choose another directory."
+            )
+        protocols = {
+            protocol: _measures(problem, runs, last, homogeneous)
             for protocol, last in (("paper_protocol", True), ("our_defaults", False))
         }
-        ours = both["our_defaults"]
         rows.append(
             {
                 "algorithm": entry,
-                "preferences": "same" if TABLES[table].homogeneous else "dirichlet",
+                "preferences": "same" if homogeneous else "dirichlet",
                 "seeds": sorted({run.configuration.seed for run in runs}),
                 **{
                     protocol: {"mean": measures["hypervolume"], "std": None}
-                    for protocol, measures in both.items()
+                    for protocol, measures in protocols.items()
                 },
                 "printed": {"mean": figures[algorithm], "std": None},
                 "trivial": float(np.mean([run.results["trivial"]["accuracy"] for run in runs])),
                 "optimum": None,
-                "points": len(runs) * (1 if TABLES[table].homogeneous else len(runs[0].vectors)),
-                "dropped": {protocol: measures["dropped"] for protocol, measures in both.items()},
-                "strict_hypervolume": ours["strict_hypervolume"],
+                "points": len(runs) * (1 if homogeneous else len(runs[0].vectors)),
+                "dropped": {
+                    protocol: measures["dropped"] for protocol, measures in protocols.items()
+                },
+                "strict_hypervolume": protocols["our_defaults"]["strict_hypervolume"],
             }
         )
-    first = next(iter(made.runs.values()))[0].results
+    first = next(iter(comparison.runs.values()))[0].results
     return {
         "table": table,
-        "problem": only,
+        "problem": name,
         "measure": "hypervolume",
         "reference_point": first["reference_point"],
         "strict_reference_point": first["strict_reference_point"],
@@ -180,10 +179,10 @@ def _beside(table: str, only: str, entries: dict[str, str], made: Comparison) ->
     }
 
 
-def _measured(
+def _measures(
     problem: Problem, runs: Sequence[Run], last: bool, homogeneous: bool
 ) -> dict[str, float]:
-    """Measures of the points of a table's cell."""
+    """Return the measures of all points in a cell of the table."""
     points, weights = [], []
     for run in runs:
         vectors = run.vectors_last if last else run.vectors

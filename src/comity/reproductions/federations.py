@@ -6,21 +6,14 @@ no guard) and under our defaults.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
-from comity.core.typing import OnRound
 from comity.errors import UserError, unknown
-from comity.reproductions.printed import (
-    Reproduction,
-    check_plan,
-    read_printed,
-    under_each,
-)
-from comity.runs.compare import PLAN, Comparison, compare, run_plan
-from comity.runs.execute import free_path
+from comity.reproductions.campaign import RUNS, Campaign
+from comity.reproductions.printed import choose_rows, read_printed
+from comity.runs.compare import Comparison
+from comity.runs.schema import ComparisonRow
 
 TABLES = {
     "thesis-4.1": ("thesis_table_4_1_mean_scalarised_reward.csv", "mean_scalarised"),
@@ -29,7 +22,7 @@ TABLES = {
     "thesis-4.5": ("thesis_table_4_5_igd.csv", "igd"),
     "thesis-4.6": ("thesis_table_4_6_cardinality.csv", "cardinality"),
 }
-"""Printed tables: file and the measure that it prints. All five come from the same runs."""
+"""Printed tables: file and printed measure. All five come from the same runs."""
 
 PROBLEMS = {
     "deep-sea-treasure": "DST",
@@ -55,9 +48,7 @@ PROTOCOLS: dict[str, dict[str, Any]] = {"paper": {"keep": "last", "guard": False
 
 
 def printed(table: str, problem: str) -> dict[tuple[str, str], tuple[float, float]]:
-    """Printed mean and spread by (variant, distribution), in true units."""
-    if table not in TABLES:
-        raise unknown("table", table, TABLES)
+    """Return printed mean and spread by (variant, distribution), in true units."""
     if problem not in PROBLEMS:
         raise unknown("problem of this table", problem, PROBLEMS)
     names = {name: variant for variant, name in VARIANTS.items()}
@@ -65,64 +56,55 @@ def printed(table: str, problem: str) -> dict[tuple[str, str], tuple[float, floa
     return {(names[row["algorithm"]], row["setting"]): figures for row, figures in rows}
 
 
-def reproduce(
+def plan(
     table: str,
     *,
     only: str = "deep-sea-treasure",
     seeds: int | Sequence[int] = 3,
     preferences: Sequence[str] = DISTRIBUTIONS,
     rows: Sequence[str] | None = None,
-    out: str | Path | None = None,
-    workers: int = 1,
-    on_round: OnRound | None = None,
     **settings: Any,
-) -> Reproduction:
-    """Run a printed table's variants under both protocols; ours beside the printed values.
+) -> Campaign[Comparison]:
+    """Plan a table of federations: its variants under both protocols.
 
-    With ``out`` naming an earlier reproduction, whatever of it is finished is used again, so
-    another table of the same runs costs nothing.
+    All tables come from the same runs, so in one directory a second table costs nothing.
+
+    Args:
+        table: One of `TABLES`.
+        only: The problem.
+        seeds: Number of seeds, or the seeds.
+        preferences: Some of `DISTRIBUTIONS`.
+        rows: Some of `VARIANTS`; None: all.
+        **settings: Settings of all runs.
     """
     figures = printed(table, only)
-    entries = list(rows or VARIANTS)
-    for entry in entries:
-        if entry not in VARIANTS:
-            raise unknown("row of this table", entry, VARIANTS)
+    entries = choose_rows(rows, VARIANTS)
     for distribution in preferences:
         if distribution not in DISTRIBUTIONS:
             raise unknown("distribution of this table", distribution, DISTRIBUTIONS)
-    path = Path(out) if out is not None else free_path(f"{table}-{only}")
+    common = {**settings, "problem": only, "algorithms": entries, "seeds": seeds}
+    plans = {
+        name: {**common, "preferences": list(preferences), **protocol}
+        for name, protocol in PROTOCOLS.items()
+    }
 
-    def carried_out(place: Path, values: Mapping[str, Any], tell: OnRound) -> Comparison:
-        if (place / PLAN).is_file():
-            check_plan(place / PLAN, problem=only)
-            return run_plan(place, workers, tell)
-        return compare(
-            only,
-            algorithms=entries,
-            seeds=seeds,
-            preferences=list(preferences),
-            out=place,
-            workers=workers,
-            on_round=tell,
-            **{**settings, **values},
-        )
+    def tabulate(comparisons: Mapping[str, Comparison]) -> dict[str, Any]:
+        return _tabulate(table, only, figures, comparisons)
 
-    made = under_each(PROTOCOLS, path, carried_out, on_round)
-    results = _beside(table, only, figures, made)
-    (path / f"{table}.json").write_text(json.dumps(results, indent=2) + "\n")
-    return Reproduction(path, results)
+    return Campaign(RUNS, f"{table}-{only}", plans, tabulate, checked=("problem",))
 
 
-def _beside(
+def _tabulate(
     table: str,
     problem: str,
     figures: Mapping[tuple[str, str], tuple[float, float]],
-    made: Mapping[str, Comparison],
+    comparisons: Mapping[str, Comparison],
 ) -> dict[str, Any]:
     measure = TABLES[table][1]
-    paper, ours = made["paper"].results, made["ours"].results
+    paper, ours = comparisons["paper"].results, comparisons["ours"].results
     if [_key(row) for row in paper["rows"]] != [_key(row) for row in ours["rows"]]:
-        raise UserError(f"{made['paper'].path.parent}: its two protocols hold different runs.")
+        path = comparisons["paper"].path.parent
+        raise UserError(f"{path}: its two protocols hold different runs.")
     rows = []
     for literal, default in zip(paper["rows"], ours["rows"], strict=True):
         mean, std = figures[_key(literal)]
@@ -147,5 +129,5 @@ def _beside(
     }
 
 
-def _key(row: Mapping[str, Any]) -> tuple[str, str]:
+def _key(row: ComparisonRow) -> tuple[str, str]:
     return row["algorithm"], row["preferences"]

@@ -1,24 +1,21 @@
 """The tables of PraFFL beside our own figures: `comity reproduce praffl-2`.
 
-A cell is the hypervolume per client from (0, 0) on accuracy and 1 - D, which is the paper's from
-(1, 1) on error and D. Every algorithm keeps the round that is best on validation, as in the paper.
-The effect of the split between the two phases (praffl-7) is only a picture there.
+A cell is the hypervolume per client from (0, 0) on accuracy and 1 - D, which equals the paper's
+from (1, 1) on error and D. Every algorithm keeps the round that is best on validation, as in the
+paper. For the split between the two phases (praffl-7) the paper has only a picture.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from comity.core.typing import OnRound
 from comity.datasets.synthetic import reference_hypervolume
 from comity.errors import UserError, unknown
-from comity.reproductions.printed import Reproduction, check_plan, read_printed, under_each
-from comity.runs.compare import PLAN, Comparison, compare, run_plan
-from comity.runs.execute import free_path
+from comity.reproductions.campaign import RUNS, Campaign
+from comity.reproductions.printed import choose_rows, read_printed
+from comity.runs.compare import Comparison
 
 DATA = {
     "praffl-synthetic": "SYNTHETIC",
@@ -41,13 +38,15 @@ SPLITS = {f"praffl[split={split}]": split for split in (0.1, 0.3, 0.5, 0.7, 0.9)
 
 @dataclass(frozen=True)
 class Printed:
-    """A table: its file, unless the paper has but a picture, its problems, and its rows."""
+    """A printed table."""
 
     file: str | None
+    """Its CSV file; None: the paper has only a picture."""
     problems: tuple[str, ...]
     rows: tuple[str, ...]
+    """Entries of a comparison."""
     across: str | None = None
-    """What of a row is on the horizontal axis of the picture; None: nothing, problems differ."""
+    """The value of a row on the horizontal axis of our picture; None: one panel per problem."""
 
 
 TABLES = {
@@ -60,7 +59,7 @@ TABLES = {
 
 
 def printed(table: str, problem: str, clients: int) -> dict[str, float]:
-    """Printed hypervolume by algorithm; table 2 has the problem's usual clients throughout."""
+    """Return printed hypervolume by algorithm; table 2 has each problem's default clients."""
     file = TABLES[table].file
     if file is None:
         return {}
@@ -73,58 +72,47 @@ def printed(table: str, problem: str, clients: int) -> dict[str, float]:
     }
 
 
-def reproduce_praffl(
+def plan(
     table: str,
     *,
     only: str | None = None,
     seeds: int | Sequence[int] = 3,
     rows: Sequence[str] | None = None,
-    out: str | Path | None = None,
-    workers: int = 1,
-    on_round: OnRound | None = None,
     **settings: Any,
-) -> Reproduction:
-    """Run the problems of a table, or one of them, with each algorithm; ours beside the printed.
+) -> Campaign[Comparison]:
+    """Plan the problems of a table, or one of them, with each algorithm.
 
-    With ``out`` naming an earlier reproduction, whatever of it is finished is used again.
+    Args:
+        table: One of `TABLES`.
+        only: The problem; None: all of the table.
+        seeds: Number of seeds, or the seeds.
+        rows: Some of the table's rows; None: all.
+        **settings: Settings of all runs.
     """
     about = TABLES[table]
     if only is not None and only not in about.problems:
         raise unknown(f"problem of {table}", only, about.problems)
-    entries = list(rows or about.rows)
-    for entry in entries:
-        if entry not in about.rows:
-            raise unknown("row of this table", entry, about.rows)
+    entries = choose_rows(rows, about.rows)
     if about.across in settings:
-        raise UserError(f"{about.across}: {table} says itself how many; leave it out.")
-    path = Path(out) if out is not None else free_path(f"{table}-{only}" if only else table)
+        raise UserError(f"{about.across}: {table} has its own; leave it out.")
+    common = {**settings, "algorithms": entries, "seeds": seeds}
+    plans = {name: {**common, **values} for name, values in _parts(table, only).items()}
+    checked = (*settings, *next(iter(_parts(table, only).values())))
 
-    def carried_out(place: Path, values: Mapping[str, Any], tell: OnRound) -> Comparison:
-        wanted = {**settings, **values}
-        if (place / PLAN).is_file():
-            check_plan(place / PLAN, **wanted)
-            return run_plan(place, workers, tell)
-        more: dict[str, Any] = {"out": place, "workers": workers, "on_round": tell}
-        return compare(algorithms=entries, seeds=seeds, **more, **wanted)
+    def tabulate(comparisons: Mapping[str, Comparison]) -> dict[str, Any]:
+        return {
+            "table": table,
+            "measure": "own_hypervolume",
+            "across": about.across,
+            "reference_point": next(iter(comparisons.values())).results["reference_point"],
+            "rows": [row for part in comparisons.values() for row in _rows(table, entries, part)],
+        }
 
-    made = under_each(_parts(table, only), path, carried_out, on_round)
-    results = {
-        "table": table,
-        "measure": "own_hypervolume",
-        "across": about.across,
-        "reference_point": next(iter(made.values())).results["reference_point"],
-        "rows": [row for part in made.values() for row in _beside(table, entries, part)],
-    }
-    (path / f"{table}.json").write_text(json.dumps(results, indent=2) + "\n")
-
-    from comity.report.figures import draw_reproduction  # drawing is slow to import
-
-    draw_reproduction(path, results)
-    return Reproduction(path, results)
+    return Campaign(RUNS, f"{table}-{only}" if only else table, plans, tabulate, checked)
 
 
 def _parts(table: str, only: str | None) -> dict[str, dict[str, Any]]:
-    """The comparisons behind a table: what each differs in, by its directory."""
+    """Return the settings in which the comparisons behind a table differ, by directory."""
     if table == "praffl-2":
         return {name: {"problem": name} for name in DATA if only in (None, name)}
     if table == "praffl-3":
@@ -132,14 +120,16 @@ def _parts(table: str, only: str | None) -> dict[str, dict[str, Any]]:
     return {"splits": {"problem": "praffl-synthetic"}}
 
 
-def _beside(table: str, entries: Sequence[str], made: Comparison) -> Iterator[dict[str, Any]]:
-    problem = made.results["problem"]
-    held = {row["algorithm"]: row for row in made.results["rows"]}
+def _rows(table: str, entries: Sequence[str], comparison: Comparison) -> Iterator[dict[str, Any]]:
+    problem = comparison.results["problem"]
+    rows = {row["algorithm"]: row for row in comparison.results["rows"]}
     for entry in entries:
-        if entry not in held:
-            raise UserError(f"{made.path}: it holds no runs of {entry}. Choose another directory.")
-        row = held[entry]
-        clients = made.runs[entry, row["preferences"]][0].configuration.clients
+        if entry not in rows:
+            raise UserError(
+                f"{comparison.path}: it holds no runs of {entry}. Choose another directory."
+            )
+        row = rows[entry]
+        clients = comparison.runs[entry, row["preferences"]][0].configuration.clients
         yield {
             "problem": problem,
             "clients": clients,

@@ -1,33 +1,22 @@
-"""What all reproductions share: the printed tables, which come with the package."""
+"""Printed tables, which come with the package as CSV files."""
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Sequence
 from importlib.resources import files
-from pathlib import Path
-from typing import Any, TypeVar
 
-from comity.configuration import read_toml
-from comity.core.typing import OnRound
-from comity.errors import UserError
-
-C = TypeVar("C")
-
-
-@dataclass(frozen=True)
-class Reproduction:
-    """A printed table and what we measured for each of its rows."""
-
-    path: Path
-    results: dict[str, Any]
+from comity.errors import unknown
 
 
 def read_printed(file: str, problem: str) -> Iterator[tuple[dict[str, str], tuple[float, float]]]:
-    """The rows of a printed table that speak of a problem; mean and spread in true units.
+    """Yield the rows of a printed table about a problem, each with mean and spread in true units.
 
-    A spread that is not printed is not a number.
+    A spread that is not printed is NaN.
+
+    Args:
+        file: Name of the CSV file.
+        problem: The problem as the table prints it.
     """
     text = (files("comity.reproductions") / "printed_tables" / file).read_text()
     for row in csv.DictReader(text.splitlines()):
@@ -36,31 +25,18 @@ def read_printed(file: str, problem: str) -> Iterator[tuple[dict[str, str], tupl
             yield row, (float(row["mean"]) * scale, float(row["std"] or "nan") * scale)
 
 
-def check_plan(path: Path, **asked: Any) -> None:
-    """Refuse to take the runs of an earlier plan for those of another problem or setting."""
-    plan = read_toml(path)
-    held = {**plan.pop("settings"), **plan}
-    for name, value in asked.items():
-        if held.get(name) != value:
-            raise UserError(
-                f"out: {path.parent} holds runs with {name} = {held.get(name)}, not {value}. "
-                "Choose another directory."
-            )
+def choose_rows(
+    rows: Sequence[str] | None, known: Collection[str], default: Collection[str] | None = None
+) -> list[str]:
+    """Return the rows of a table that are to be reproduced.
 
-
-def under_each(
-    protocols: Mapping[str, Mapping[str, Any]],
-    path: Path,
-    carried_out: Callable[[Path, Mapping[str, Any], OnRound], C],
-    on_round: OnRound | None,
-) -> dict[str, C]:
-    """One comparison a protocol, in directories of their names, under one progress."""
-    made: dict[str, C] = {}
-    for number, (protocol, values) in enumerate(protocols.items()):
-
-        def tell(done: int, total: int, text: str, number: int = number) -> None:
-            if on_round is not None:
-                on_round(done + number * total, len(protocols) * total, text)
-
-        made[protocol] = carried_out(path / protocol, values, tell)
-    return made
+    Args:
+        rows: The rows asked for; None: the default.
+        known: All rows of the table; others are refused.
+        default: The rows where none are asked for; None: all.
+    """
+    chosen = list(rows or default or known)
+    for row in chosen:
+        if row not in known:
+            raise unknown("row of this table", row, known)
+    return chosen

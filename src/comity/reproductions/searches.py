@@ -1,29 +1,26 @@
 """The printed tables of MOFL/D beside our own figures: `comity reproduce thesis-3.2`.
 
 Every row is searched twice: as printed (annealing, the last models, evaluated once at the end)
-and under our defaults. The thesis trains 100,000 steps a candidate in 20 iterations; the default
-here is smaller, with as many rounds: a row's steps between averagings shrink with its budget.
+and under our defaults. The thesis trains 100,000 steps per candidate in 20 iterations; the default
+here is smaller, with as many rounds: the steps between averagings shrink with the budget.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
-from comity.core.typing import OnRound
 from comity.errors import UserError, unknown
 from comity.problems import find as find_problem
-from comity.reproductions.printed import Reproduction, read_printed, under_each
-from comity.runs.execute import free_path
-from comity.searches.comparison import PLAN, SearchComparison, compare_searches, run_search_plan
+from comity.reproductions.campaign import SEARCHES, Campaign
+from comity.reproductions.printed import choose_rows, read_printed
+from comity.searches.comparison import SearchComparison
 
 TABLES = {
     "thesis-3.2": ("thesis_table_3_2_hv_sparsity.csv", ("hypervolume", "sparsity")),
     "thesis-3.3": ("thesis_table_3_3_igd.csv", ("igd",)),
 }
-"""Printed tables: file and the measures that it prints. Both come from the same searches."""
+"""Printed tables: file and printed measures. Both come from the same searches."""
 
 ROWS = {
     f"{clients}/{steps // 1000}k{'/warm' if warm else ''}": (clients, steps, warm)
@@ -40,11 +37,11 @@ PROBLEMS = {
     "minecart-deterministic": ("DMC", 150_000),
     "lunar-lander": ("MO-LL", 100_000),
 }
-"""Printed name, and environment steps that a client spent on a candidate."""
+"""Printed name, and environment steps per client and candidate in the thesis."""
 
 
 def printed(table: str, problem: str) -> dict[tuple[str, str], tuple[float, float]]:
-    """Printed mean and spread by (row, measure), in true units."""
+    """Return printed mean and spread by (row, measure), in true units."""
     names = {
         f"n_c={clients};local_iter={steps};warm_start={str(warm).lower()}": row
         for row, (clients, steps, warm) in ROWS.items()
@@ -54,49 +51,37 @@ def printed(table: str, problem: str) -> dict[tuple[str, str], tuple[float, floa
     return {(names[row["setting"]], row["metric"]): figures for row, figures in rows}
 
 
-def reproduce_searches(
+def plan(
     table: str,
     *,
     only: str = "deep-sea-treasure",
     seeds: int | Sequence[int] = 3,
     rows: Sequence[str] | None = None,
-    out: str | Path | None = None,
-    workers: int = 1,
-    on_round: OnRound | None = None,
     **settings: Any,
-) -> Reproduction:
-    """Search as each row of a printed table does, under both protocols; ours beside it."""
+) -> Campaign[SearchComparison]:
+    """Plan a table of searches: its rows under both protocols.
+
+    Args:
+        table: One of `TABLES`.
+        only: The problem.
+        seeds: Number of seeds, or the seeds.
+        rows: Some of `ROWS`; None: `DEFAULT_ROWS`.
+        **settings: Settings of all searches.
+    """
     if only not in PROBLEMS:
         raise unknown("problem of this table", only, PROBLEMS)
-    chosen = list(rows or DEFAULT_ROWS)
-    for row in chosen:
-        if row not in ROWS:
-            raise unknown("row of this table", row, ROWS)
-    figures = printed(table, only)
-    entries = {row: _entry(row, only, settings) for row in chosen}
-    path = Path(out) if out is not None else free_path(f"{table}-{only}")
+    entries = {row: _entry(row, only, settings) for row in choose_rows(rows, ROWS, DEFAULT_ROWS)}
+    common = {**settings, "problem": only, "generators": list(entries.values()), "seeds": seeds}
+    plans = {name: {**common, **protocol} for name, protocol in PROTOCOLS.items()}
 
-    def carried_out(place: Path, values: Mapping[str, Any], tell: OnRound) -> SearchComparison:
-        if (place / PLAN).is_file():
-            return run_search_plan(place, workers, tell)
-        return compare_searches(
-            only,
-            generators=list(entries.values()),
-            seeds=seeds,
-            out=place,
-            workers=workers,
-            on_round=tell,
-            **{**settings, **values},
-        )
+    def tabulate(comparisons: Mapping[str, SearchComparison]) -> dict[str, Any]:
+        return _tabulate(table, only, entries, comparisons)
 
-    made = under_each(PROTOCOLS, path, carried_out, on_round)
-    results = _beside(table, only, entries, figures, made)
-    (path / f"{table}.json").write_text(json.dumps(results, indent=2) + "\n")
-    return Reproduction(path, results)
+    return Campaign(SEARCHES, f"{table}-{only}", plans, tabulate)
 
 
-def _entry(row: str, problem: str, settings: dict[str, Any]) -> str:
-    """A printed row as an entry of a comparison of searches."""
+def _entry(row: str, problem: str, settings: Mapping[str, Any]) -> str:
+    """Return a printed row as an entry of a comparison of searches."""
     clients, local, warm = ROWS[row]
     learner = find_problem(problem).learner
     total = find_problem(problem).search["total_steps"]
@@ -112,21 +97,22 @@ def _entry(row: str, problem: str, settings: dict[str, Any]) -> str:
     return f"annealing[{','.join(parts)}]"
 
 
-def _beside(
+def _tabulate(
     table: str,
     problem: str,
-    entries: dict[str, str],
-    figures: dict[tuple[str, str], tuple[float, float]],
-    made: dict[str, SearchComparison],
+    entries: Mapping[str, str],
+    comparisons: Mapping[str, SearchComparison],
 ) -> dict[str, Any]:
+    figures = printed(table, problem)
     metrics = {
         protocol: {row["search"]: row["metrics"] for row in comparison.results["rows"]}
-        for protocol, comparison in made.items()
+        for protocol, comparison in comparisons.items()
     }
-    first = made["paper"].results
+    first = comparisons["paper"].results
     missing = set(entries.values()) - (set(metrics["paper"]) & set(metrics["ours"]))
     if missing:
-        raise UserError(f"{made['paper'].path.parent} holds other searches: {sorted(missing)}.")
+        path = comparisons["paper"].path.parent
+        raise UserError(f"{path} holds other searches: {sorted(missing)}.")
     rows = [
         {
             "row": row,

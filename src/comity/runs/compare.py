@@ -1,7 +1,7 @@
 """Comparisons: several algorithms over several seeds and preference distributions.
 
 A comparison is a directory of ordinary runs, so it can be interrupted and resumed like one. An
-entry is an algorithm with, if wanted, settings of its own: ``fedpref``, ``fedavg+ft`` (the last
+entry is an algorithm with optional settings of its own: ``fedpref``, ``fedavg+ft`` (the last
 mixing replaced by local training), ``fedpref[clustering=false,guard=false]``.
 """
 
@@ -34,15 +34,19 @@ from comity.problems import Problem, register
 from comity.problems import find as find_problem
 from comity.problems.own_table import resolved
 from comity.runs.directory import CONFIG, Run
-from comity.runs.execute import check_workers, execute, free_path
-from comity.runs.parallel import Job, run_jobs
-from comity.runs.schema import ComparisonResults, Spread
+from comity.runs.execute import check_workers, execute_at, free_path
+from comity.runs.parallel import Job, Work, run_jobs
+from comity.runs.schema import ComparisonResults, Difference, Metrics, Spread
 
 PLAN, RESULTS, REFERENCE = "comparison.toml", "comparison.json", "reference_set.csv"
 PAIRED = "mean_scalarised"
-"""What an algorithm gains over another is measured in; a single objective's mean."""
+"""The measure in which gains over another algorithm are reported."""
 BASELINES = ("no-communication", "fedavg")
-"""What every algorithm is measured against, seed by seed."""
+"""Algorithms that every other one is compared with, seed by seed."""
+
+
+Runs = Mapping[tuple[str, str], Sequence[Run]]
+"""Runs by (entry, preferences), one per seed."""
 
 
 @dataclass(frozen=True)
@@ -50,26 +54,31 @@ class Comparison:
     """A finished comparison: its table and the runs behind it."""
 
     path: Path
+    """Its directory."""
     results: ComparisonResults
+    """The table, as in ``comparison.json``."""
     runs: dict[tuple[str, str], list[Run]]
-    """Runs by entry and preferences, one per seed."""
+    """Runs by (entry, preferences), one per seed."""
 
 
-def compare(
+def start_comparison(
     problem: str | Problem | Mapping[str, Any],
     *,
     algorithms: Sequence[str],
     seeds: int | Sequence[int] = 3,
     preferences: str | Sequence[str] = "dirichlet",
     out: str | Path | None = None,
-    workers: int = 1,
-    on_round: OnRound | None = None,
     **settings: Any,
-) -> Comparison:
-    """Run each algorithm under each preference distribution with each seed, and tabulate.
+) -> Path:
+    """Check the plan of a comparison and write it to a new directory; nothing is trained yet.
 
-    ``workers`` processes share the runs. Other settings are those of `run`, for all algorithms
-    alike; tables of algorithms that take no part are refused.
+    Args:
+        problem: A name, a problem, or a table that describes a problem.
+        algorithms: Entries, such as ``fedavg``, ``fedavg+ft`` or ``fedpref[clustering=false]``.
+        seeds: Number of seeds, or the seeds.
+        preferences: One distribution of preferences, or several.
+        out: The directory to create; default: a new one under ``runs/``.
+        **settings: Settings of a run, the same for all entries.
     """
     if isinstance(problem, Problem):
         problem = register(problem).name
@@ -82,25 +91,19 @@ def compare(
         "preferences": [preferences] if isinstance(preferences, str) else list(preferences),
         "settings": settings,
     }
-    check_workers(workers)
     _configurations(plan)  # a mistake must show before anything is written
-    path = Path(out) if out is not None else free_path(default_name(problem))
+    path = Path(out) if out is not None else free_path(find_problem(problem).name, "comparison")
     start(path, PLAN, plan)
-    return run_plan(path, workers, on_round)
-
-
-def default_name(problem: str | Mapping[str, Any]) -> str:
-    """What a comparison's directory is called unless somebody says otherwise."""
-    return f"{find_problem(problem).name}-comparison".replace(":", "-")
+    return path
 
 
 def seed_list(seeds: int | Sequence[int]) -> list[int]:
-    """So many seeds, or just these."""
+    """Return the seeds 1 to ``seeds``, or the given ones."""
     return list(range(1, seeds + 1)) if isinstance(seeds, int) else list(seeds)
 
 
 def start(path: Path, file: str, plan: Mapping[str, Any]) -> None:
-    """Make a comparison's directory with its plan; an existing one is never touched."""
+    """Create a comparison's directory with its plan in ``file``; an existing one is refused."""
     try:
         path.mkdir(parents=True)
     except FileExistsError:
@@ -111,48 +114,48 @@ def start(path: Path, file: str, plan: Mapping[str, Any]) -> None:
     write_whole(path / file, tomli_w.dumps(plan).encode())
 
 
-def run_plan(path: Path, workers: int = 1, on_round: OnRound | None = None) -> Comparison:
-    """Do what is left to do of a comparison."""
+def run_plan(
+    path: Path, workers: int = 1, on_round: OnRound | None = None, work: Work = execute_at
+) -> Comparison:
+    """Execute the runs of a comparison that are not finished, and tabulate all.
+
+    Args:
+        path: The directory with the plan.
+        workers: Processes that share the runs.
+        on_round: Called after each round of any run.
+        work: Brings the run in a directory to its end, in a process of its own; a named function.
+    """
     check_workers(workers)
-    planned = _configurations(read_toml(path / PLAN))
+    plan = read_toml(path / PLAN)
     runs: dict[tuple[str, str], list[Run]] = {}
-    for (entry, preferences), configurations in planned.items():
+    for (entry, preferences), configurations in _configurations(plan).items():
         name = re.sub(r"[^\w.+=-]+", "_", f"{entry}/{preferences}".replace("/", "|")).strip("_")
         runs[entry, preferences] = [
             _run_at(path / name / f"seed-{c.seed}", c) for c in configurations
         ]
-    left = [run for group in runs.values() for run in group if not run.finished]
-    jobs = [Job(run.path, run.configuration.rounds) for run in left]
-    problem = find_problem(read_toml(path / PLAN)["problem"])
-    run_jobs(jobs, _work, problem, workers, on_round)
+    unfinished = [run for group in runs.values() for run in group if not run.finished]
+    jobs = [Job(run.path, run.configuration.rounds) for run in unfinished]
+    problem = find_problem(plan["problem"])
+    run_jobs(jobs, work, problem, workers, on_round)
     results = tabulate(problem.name, runs, path)
     write_whole(path / RESULTS, (json.dumps(results, indent=2) + "\n").encode())
-
-    from comity.report import write_comparison_report  # drawing is slow to import
-
-    write_comparison_report(path, results, runs)
     return Comparison(path, results, runs)
 
 
-def _work(path: Path, tell: OnRound) -> None:
-    execute(Run.open(path), on_round=tell)
-
-
 def open_comparison(path: Path) -> Comparison:
-    """A finished comparison on disk."""
+    """Return the finished comparison in a directory."""
     if not (path / RESULTS).is_file():
         raise UserError(f"{path} is not finished. Go on with: comity resume {path}")
-    results = json.loads((path / RESULTS).read_text())
-    runs: dict[tuple[str, str], list[Run]] = {}
-    for row in results["rows"]:
-        runs[row["algorithm"], row["preferences"]] = [
-            Run.open(path / place) for place in row["runs"]
-        ]
+    results: ComparisonResults = json.loads((path / RESULTS).read_text())
+    runs = {
+        (row["algorithm"], row["preferences"]): [Run.open(path / place) for place in row["runs"]]
+        for row in results["rows"]
+    }
     return Comparison(path, results, runs)
 
 
 def split_entries(text: str) -> list[str]:
-    """``"fedavg,fedpref[guard=false,top_r=1]"`` as its entries."""
+    """Return ``"fedavg,fedpref[guard=false,top_r=1]"`` as a list of entries."""
     return [part.strip() for part in re.findall(r"[^,\[]+(?:\[[^\]]*\])?", text) if part.strip()]
 
 
@@ -229,7 +232,7 @@ def _configurations(plan: Mapping[str, Any]) -> dict[tuple[str, str], list[Confi
 
 
 def merge(common: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings with one's own over the common ones, table by table."""
+    """Return common settings overridden by an entry's own, table by table."""
     merged = dict(common)
     for key, value in own.items():
         both = isinstance(value, Mapping) and isinstance(merged.get(key), Mapping)
@@ -244,33 +247,31 @@ def _run_at(path: Path, configuration: Configuration) -> Run:
 # -- the table -----------------------------------------------------------------------------
 
 
-def tabulate(
-    problem: str, runs: Mapping[tuple[str, str], Sequence[Run]], path: Path
-) -> ComparisonResults:
-    """Mean and spread (population standard deviation) of every measure over the seeds.
+def tabulate(problem: str, runs: Runs, path: Path) -> ComparisonResults:
+    """Return mean and population standard deviation of every measure over the seeds.
 
     Where no front is known, IGD is measured from the non-dominated union of all runs, which is
-    written down beside the table.
+    written beside the table.
+
+    Args:
+        problem: Name of the problem.
+        runs: Finished runs by (entry, preferences).
+        path: The comparison's directory.
     """
     every = [run for group in runs.values() for run in group]
     union = None
     if "igd" not in every[0].results["metrics"]:
         union = front(np.concatenate([run.front for run in every]))
-        rows = [",".join(map(repr, row)) for row in union.tolist()]
-        write_whole(path / REFERENCE, ("\n".join(rows) + "\n").encode())
-    table: dict[str, Any] = {
-        "problem": problem,
-        "reference_point": every[0].results["reference_point"],
-        "rows": [],
-    }
-    table.update(_baselines(every))
+        lines = [",".join(map(repr, vector)) for vector in union.tolist()]
+        write_whole(path / REFERENCE, ("\n".join(lines) + "\n").encode())
+    rows = []
     for (entry, preferences), group in runs.items():
         metrics = [dict(run.results["metrics"]) for run in group]
         last = [run.results.get("metrics_last", run.results["metrics"]) for run in group]
         if union is not None:  # of the kept models: no vectors of the last ones are stored
             for run, values in zip(group, metrics, strict=True):
                 values["igd"] = igd(run.front, union)
-        table["rows"].append(
+        rows.append(
             {
                 "algorithm": entry,
                 "preferences": preferences,
@@ -284,12 +285,12 @@ def tabulate(
                 "runs": [str(run.path.relative_to(path)) for run in group],
             }
         )
+    reference = every[0].results["reference_point"]
+    table = {"problem": problem, "reference_point": reference, "rows": rows, **_baselines(every)}
     return cast(ComparisonResults, table)
 
 
-def _paired(
-    entry: str, preferences: str, runs: Mapping[tuple[str, str], Sequence[Run]]
-) -> dict[str, str | dict[str, Any]]:
+def _paired(entry: str, preferences: str, runs: Runs) -> dict[str, str | dict[str, Any]]:
     """What an entry gains over its host, if it is wrapped, and over the baselines; seed by seed."""
     values = entry_values(entry)
     bare = {
@@ -309,41 +310,48 @@ def _paired(
     return {**found, "paired": over} if over else {}
 
 
-def _difference(runs: Sequence[Run], others: Sequence[Run]) -> dict[str, Any] | None:
-    """How much better runs are than others of the same seeds."""
-    ours, theirs = ([r.results["metrics"].get(PAIRED) for r in g] for g in (runs, others))
-    if None in (*ours, *theirs):  # a score that is undefined for all clients
-        return None
-    each = np.subtract(ours, theirs).round(6)  # as exact as returns and scores are
+def _difference(runs: Sequence[Run], others: Sequence[Run]) -> Difference | None:
+    """Return how much better runs are than others of the same seeds; None if undefined."""
+    gains = []
+    for run, other in zip(runs, others, strict=True):
+        ours, theirs = (r.results["metrics"].get(PAIRED) for r in (run, other))
+        if ours is None or theirs is None:  # a score that is undefined for all clients
+            return None
+        gains.append(ours - theirs)
+    each = np.round(gains, 6)  # as exact as returns and scores are
     return {"mean": float(each.mean()), "std": float(each.std()), "each": each.tolist()}
 
 
-def pooled(runs: Sequence[Run]) -> dict[str, float]:
-    """The measures of all clients of several runs taken together, as one set of vectors."""
+def pooled(runs: Sequence[Run]) -> Metrics:
+    """Return the measures of all clients of several runs taken together, as one set of vectors."""
     configurations = [run.configuration for run in runs]
     vectors = np.concatenate([run.vectors for run in runs])
     preferences = np.concatenate([c.get_preferences() for c in configurations])
     return configurations[0].get_problem().measures(vectors, preferences)
 
 
-def _baselines(runs: Sequence[Run]) -> dict[str, dict[str, float]]:
-    """What doing nothing and the best possible would have brought, on average."""
+def _baselines(runs: Sequence[Run]) -> dict[str, Metrics]:
+    """Return the mean measures of the trivial policy and, where it is known, of the optimum."""
+    trivial = [run.results["trivial"] for run in runs]
+    optimum = [run.results["optimum"] for run in runs if "optimum" in run.results]
     return {
-        kind: {
-            name: value["mean"]
-            for name, value in spread_of(run.results[kind] for run in runs).items()
-        }
-        for kind in ("trivial", "optimum")
-        if kind in runs[0].results
+        kind: {name: value["mean"] for name, value in spread_of(measures).items()}
+        for kind, measures in (("trivial", trivial), ("optimum", optimum))
+        if measures
     }
 
 
 def spread_of(values: Iterable[Mapping[str, float]]) -> dict[str, Spread]:
-    """Mean and population standard deviation of each measure, of the runs that have it."""
+    """Return mean and population standard deviation of each measure.
+
+    Args:
+        values: The measures of one run each. A run that lacks a measure, or has one that is not
+            finite, does not count for it.
+    """
     rows = list(values)
     names = dict.fromkeys(name for row in rows for name in row)
-    found = {name: np.array([row[name] for row in rows if name in row]) for name in names}
-    columns = {name: column[np.isfinite(column)] for name, column in found.items()}
+    every = {name: np.array([row[name] for row in rows if name in row]) for name in names}
+    columns = {name: column[np.isfinite(column)] for name, column in every.items()}
     return {
         name: {"mean": float(column.mean()), "std": float(column.std())}
         for name, column in columns.items()

@@ -1,12 +1,12 @@
 """The run directory: configuration, history, checkpoint, models and results of one run.
 
 config.toml              complete: running it again gives the same bits
-history.jsonl            one line a round, appended and flushed
-checkpoint.safetensors   everything needed to go on, in one file that is whole or absent
+history.jsonl            one line per round, appended and flushed
+checkpoint.safetensors   everything needed to resume, in one file that is whole or absent
 models/client-*.safetensors
-spans.safetensors        what clients reach at many preferences, where their models take any
+spans.safetensors        what clients reach at many preferences, if their models take any
 results.json             no times and no paths: equal runs have equal bytes
-timing.json              how long it took: in all, at the clients, on the server
+timing.json              seconds: in all, at the clients, on the server
 report.html, *.png       the pictures
 """
 
@@ -41,18 +41,19 @@ SPANS = "spans.safetensors"
 
 @dataclass(frozen=True)
 class Spans:
-    """What clients reach whose models take any preference."""
+    """What clients reach at many preferences, if their models take any."""
 
     preferences: FloatArray
-    """Those that were asked for (preferences x objectives): importance, more is more."""
+    """Weights of the objectives (preferences x objectives)."""
     vectors: FloatArray
     """Objective vectors on test samples (clients x preferences x objectives)."""
 
 
 class Directory:
-    """What a run or a search has on disk: configuration, history, checkpoint, results, times."""
+    """A run or a search on disk: configuration, history, checkpoint, results, times."""
 
     kind: ClassVar[str]
+    """``"run"`` or ``"search"``, for messages."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -62,7 +63,7 @@ class Directory:
 
     @classmethod
     def make(cls, path: Path, configuration: str) -> Self:
-        """Start a directory with a configuration as TOML; an existing one is never touched."""
+        """Create a directory with a configuration as TOML; an existing one is refused."""
         try:
             path.mkdir(parents=True)
         except FileExistsError:
@@ -77,7 +78,7 @@ class Directory:
 
     @classmethod
     def open(cls, path: str | Path) -> Self:
-        """An existing directory."""
+        """Return the run or search in an existing directory."""
         path = Path(path)
         if not (path / CONFIG).is_file():
             raise UserError(f"{path} is not a {cls.kind} directory: it has no {CONFIG}.")
@@ -85,6 +86,7 @@ class Directory:
 
     @property
     def finished(self) -> bool:
+        """Whether results are written."""
         return (self.path / RESULTS).is_file()
 
     @cached_property
@@ -96,11 +98,12 @@ class Directory:
 
     @property
     def seconds(self) -> float:
+        """Time that it took, over all interruptions."""
         return float(_read_json(self.path / TIMING)["seconds"])
 
     @property
     def spent(self) -> dict[str, float]:
-        """Of the seconds of a run's rounds, those in which clients or the server were at work."""
+        """Seconds of the rounds in which clients and in which the server worked."""
         return {k: v for k, v in _read_json(self.path / TIMING).items() if k != "seconds"}
 
     @property
@@ -112,26 +115,34 @@ class Directory:
         return [json.loads(line) for line in path.read_text().splitlines()]
 
     def save_checkpoint(self, tensors: NamedArrays, values: Mapping[str, Any]) -> None:
+        """Replace the checkpoint."""
         save_values(self.path / CHECKPOINT, tensors, values)
 
     def load_checkpoint(self) -> tuple[NamedArrays, dict[str, Any]] | None:
-        """The last checkpoint; None if there is none yet."""
+        """Return the last checkpoint (tensors, values); None if there is none yet."""
         path = self.path / CHECKPOINT
         return load_values(path) if path.is_file() else None
 
     def append_history(self, entry: Mapping[str, Any]) -> None:
+        """Add a line to the history."""
         with (self.path / HISTORY).open("a") as file:
             file.write(json.dumps(entry) + "\n")
 
     def rewrite_history(self, entries: Sequence[Mapping[str, Any]]) -> None:
-        """The history as a checkpoint has it: later entries are cut, missing ones added."""
+        """Replace the history by the entries of a checkpoint."""
         lines = "".join(json.dumps(entry) + "\n" for entry in entries)
         write_whole(self.path / HISTORY, lines.encode())
 
     def save_results(
         self, results: Mapping[str, Any], seconds: float, spent: Mapping[str, float] | None = None
     ) -> None:
-        """The last thing that is written: its presence means that all is finished."""
+        """Write times, then results: the presence of the latter marks the end.
+
+        Args:
+            results: The content of ``results.json``.
+            seconds: Time in all.
+            spent: Seconds by side, clients and server.
+        """
         write_whole(self.path / TIMING, _json({"seconds": seconds, **(spent or {})}))
         write_whole(self.path / RESULTS, _json(results))
 
@@ -147,7 +158,7 @@ class Run(Directory):
 
     @classmethod
     def create(cls, path: Path, configuration: Configuration) -> Run:
-        """Start a run's directory."""
+        """Create a run's directory."""
         return cls.make(path, configuration.to_toml())
 
     @cached_property
@@ -171,22 +182,25 @@ class Run(Directory):
 
     @property
     def vectors(self) -> FloatArray:
-        """The objective vectors of the clients' models, one row a client."""
-        return self._vectors("objectives")
+        """The objective vectors of the clients' models, one row per client."""
+        return self._vectors(last=False)
 
     @property
     def vectors_last(self) -> FloatArray:
-        """The same of the models of the last round."""
-        return self._vectors("objectives_last")
+        """The objective vectors of the models of the last round, one row per client."""
+        return self._vectors(last=True)
 
-    def _vectors(self, field: str) -> FloatArray:
-        rows = [row.get(field, row["objectives"]) for row in self.results["per_client"]]
+    def _vectors(self, *, last: bool) -> FloatArray:
+        rows = [
+            row.get("objectives_last", row["objectives"]) if last else row["objectives"]
+            for row in self.results["per_client"]
+        ]
         # None, where a score is undefined, becomes nan
         return np.array([list(row.values()) for row in rows], dtype=np.float64)
 
     @property
     def spans(self) -> Spans | None:
-        """What clients reach at many preferences; None where their models take none."""
+        """What clients reach at many preferences; None if their models take none."""
         path = self.path / SPANS
         if not path.is_file():
             return None
@@ -194,15 +208,22 @@ class Run(Directory):
         return Spans(tensors["preferences"], tensors["vectors"])
 
     def model(self, client: int) -> nn.Module:
-        """A client's model as a plain module; where it takes any preference, at the client's."""
-        own = self.configuration.get_preferences()
+        """Return a client's model as a plain module.
+
+        A model that takes any preference is returned at the client's own.
+        """
+        preferences = self.configuration.get_preferences()
         module = self._module(client)
-        return self._algorithm.predictor(module, own[client]).eval()
+        return self._algorithm.predictor(module, preferences[client]).eval()
 
     def model_for(self, client: int, preference: Sequence[float]) -> nn.Module:
-        """A client's model at a preference (importance: more is more), as a plain module.
+        """Return a client's model at a preference, as a plain module.
 
         Only for algorithms whose models take any preference, such as praffl.
+
+        Args:
+            client: Index of the client.
+            preference: One weight per objective (a larger weight matters more); sums to one.
         """
         names = self._objectives
         if len(preference) != len(names):
@@ -210,13 +231,13 @@ class Run(Directory):
                 f"preference: {self.path} has {len(names)} objectives ({', '.join(names)}), got "
                 f"{len(preference)} weights; give one each."
             )
-        (wanted,) = checked([list(preference)], 1, len(names), where="preference")
+        (weights,) = checked([list(preference)], 1, len(names), where="preference")
         if not self._takes_any:
             raise UserError(
                 f"{self.path}: a model of {self.configuration.algorithm} takes no preference; use "
                 "the model as it is (no preference given), or train with praffl."
             )
-        return self._algorithm.predictor(self._module(client), wanted).eval()
+        return self._algorithm.predictor(self._module(client), weights).eval()
 
     @cached_property
     def _algorithm(self) -> Algorithm:
@@ -232,9 +253,9 @@ class Run(Directory):
         return self._algorithm.evaluation_preferences(len(self._objectives), "test") is not None
 
     def _module(self, client: int) -> nn.Module:
-        """All that a client keeps, loaded once."""
+        """Return everything that a client keeps, loaded once."""
         if client not in self._modules:
-            clients = len(self.results["per_client"])  # which refuses an unfinished run
+            clients = len(self.results["per_client"])  # refuses an unfinished run
             if not 0 <= client < clients:
                 raise UserError(
                     f"client = {client}: {self.path} has no such client; they are 0 to "
@@ -244,10 +265,10 @@ class Run(Directory):
             self._modules[client] = load_model(path, self.configuration.get_module())
         return self._modules[client]
 
-    # -- while it runs ---------------------------------------------------------------------
+    # -- during execution ------------------------------------------------------------------
 
     def cut_history(self, rounds: int) -> None:
-        """Drop what was recorded after the checkpoint from which the run goes on."""
+        """Drop the lines that were written after the checkpoint of ``rounds`` rounds."""
         path = self.path / HISTORY
         lines = path.read_bytes().splitlines(keepends=True) if path.is_file() else []
         if len(lines) < rounds:
@@ -258,11 +279,12 @@ class Run(Directory):
         write_whole(path, b"".join(lines[:rounds]))
 
     def save_spans(self, spans: Spans) -> None:
+        """Write what clients reach at many preferences."""
         arrays = {"preferences": spans.preferences, "vectors": spans.vectors}
         save_values(self.path / SPANS, arrays, about(self.configuration))
 
     def save_models(self, models: Fleet) -> None:
-        """One file a client, with what is needed to use it in its header."""
+        """Write one file per client, with what is needed to use it in its header."""
         (self.path / MODELS).mkdir(exist_ok=True)
         for client in range(len(models)):
             path = self.path / MODELS / f"client-{client}.safetensors"
@@ -270,7 +292,7 @@ class Run(Directory):
 
 
 def about(configuration: Configuration) -> dict[str, Any]:
-    """What the header of a model's file says of its origin."""
+    """Return the origin of a model for the header of its file."""
     return {
         "problem": configuration.problem_name,
         "algorithm": configuration.algorithm,
@@ -280,13 +302,20 @@ def about(configuration: Configuration) -> dict[str, Any]:
 
 
 def save_model(path: Path, models: Fleet, row: int, header: Mapping[str, Any]) -> None:
-    """One row of a fleet as a file of its own."""
+    """Write one model of a fleet to a file.
+
+    Args:
+        path: The file.
+        models: The fleet.
+        row: Index of the model in it.
+        header: Plain values for the file's header.
+    """
     values = {name: tensor[row].numpy() for name, tensor in models.tensors.items()}
     save_values(path, values, header)
 
 
 def load_model(path: Path, template: nn.Module) -> nn.Module:
-    """What `save_model` wrote, as a plain module."""
+    """Return what `save_model` wrote, in a copy of a module of the same architecture."""
     tensors, _ = load_values(path)
     fleet = Fleet({k: torch.from_numpy(v[None]) for k, v in tensors.items()})
     return fleet.module(0, template)

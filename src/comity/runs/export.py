@@ -1,7 +1,7 @@
-"""Models at work: answers to new rows, and files that other programs can use.
+"""Use of trained models: predictions for new rows, and files for other programs.
 
-An exported file holds a plain network and says in its header all that is needed to use it: its
-layers, its inputs and how they are scaled, and what comes out.
+An exported file holds a plain network and, in its header, what is needed to use it: its layers,
+its inputs and their scaling, and the meaning of its outputs.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ _POINTWISE: dict[str, type[nn.Module]] = {
 }
 
 
-# -- answers -------------------------------------------------------------------------------
+# -- predictions ---------------------------------------------------------------------------
 
 
 class Answer(NamedTuple):
-    """What a model says of one row."""
+    """A model's prediction for one row."""
 
     row: int
-    """As in the file, where the header is row 1."""
+    """Number of the row in the file, where the header is row 1."""
     probability: float
-    """Of yes."""
+    """Probability of yes."""
     answer: int
     """1 for yes, 0 for no."""
 
@@ -53,9 +53,14 @@ class Answer(NamedTuple):
 def predict(
     run: Run, source: Source, client: int, preference: Sequence[float] | None = None
 ) -> list[Answer]:
-    """A client's answers to the rows of a CSV file, a mapping of columns or a data frame.
+    """Return a client's predictions for new rows.
 
-    ``preference`` is for algorithms whose models take any; unless given, the client's own counts.
+    Args:
+        run: A finished run of a problem with data.
+        source: A CSV file, a mapping of columns or a data frame.
+        client: Index of the client whose model is used.
+        preference: One weight per objective, for models that take any preference; default: the
+            client's own.
     """
     module, problem = model_at(run, client, preference), run.configuration.get_problem()
     if not isinstance(problem, DataProblem):
@@ -74,7 +79,7 @@ def predict(
 
 
 def _evidence(outputs: Tensor, problem: Problem) -> Tensor:
-    """The logit of yes against no; softmax of two logits is sigmoid of their difference."""
+    """Return the logit of yes; softmax of two logits is sigmoid of their difference."""
     if outputs.ndim == 2 and outputs.shape[1] == 1:
         return outputs[:, 0]
     if outputs.ndim == 2 and outputs.shape[1] == 2:
@@ -86,20 +91,20 @@ def _evidence(outputs: Tensor, problem: Problem) -> Tensor:
 
 
 def as_csv(answers: Sequence[Answer]) -> str:
-    """One line a row, below a header."""
+    """Return a CSV text: a header, then one line per row."""
     lines = (f"{a.row},{a.probability:.6f},{a.answer}\n" for a in answers)
     return f"{','.join(Answer._fields)}\n{''.join(lines)}"
 
 
 def model_at(run: Run, client: int, preference: Sequence[float] | None) -> nn.Module:
-    """A client's model, at a preference if one is given."""
+    """Return a client's model, at a preference if one is given."""
     return run.model(client) if preference is None else run.model_for(client, preference)
 
 
 def preference_at(run: Run, client: int, preference: Sequence[float] | None) -> list[float]:
-    """The preference that is given, or the client's own."""
-    own = run.configuration.get_preferences()[client] if preference is None else preference
-    return [float(weight) for weight in own]
+    """Return the given preference, or the client's own."""
+    weights = run.configuration.get_preferences()[client] if preference is None else preference
+    return [float(weight) for weight in weights]
 
 
 # -- files ---------------------------------------------------------------------------------
@@ -113,7 +118,16 @@ def export(
     *,
     force: bool = False,
 ) -> Path:
-    """Write a client's model to a .safetensors or .onnx file for use without Comity."""
+    """Write a client's model to a file for use without Comity, and return the file.
+
+    Args:
+        run: A finished run.
+        target: The file to write; its name ends in .safetensors or .onnx.
+        client: Index of the client.
+        preference: One weight per objective, for models that take any preference; default: the
+            client's own.
+        force: Overwrite an existing file.
+    """
     target = Path(target)
     if target.suffix not in (".safetensors", ".onnx"):
         raise UserError(f"{target}: the name must end in .safetensors or .onnx.")
@@ -143,14 +157,14 @@ def export(
 
 
 def load_exported(path: str | Path) -> nn.Module:
-    """The network in a file that `export` wrote (.safetensors), from the file alone."""
+    """Return the network in a .safetensors file that `export` wrote, from the file alone."""
     tensors, header = load_values(Path(path))
     if "layers" not in header:
         raise UserError(
             f"{path} does not say its layers; write it with comity export, or use run.model."
         )
     try:
-        with torch.device("meta"):  # no random numbers are drawn for weights that are known
+        with torch.device("meta"):  # weights are loaded, so none are drawn
             network = nn.Sequential(*map(_layer, header["layers"]))
         state = {name: torch.from_numpy(value) for name, value in tensors.items()}
         network.load_state_dict(state, assign=True)
@@ -160,7 +174,7 @@ def load_exported(path: str | Path) -> nn.Module:
 
 
 def write_new(path: Path, text: str) -> None:
-    """Write a file that is not there yet."""
+    """Write a new file; an existing one is refused."""
     if path.exists():
         raise UserError(f"{path} exists already; choose another name or remove it.")
     with _writing(path):
@@ -176,11 +190,11 @@ def _writing(path: Path) -> Iterator[None]:
         raise UserError(f"cannot write {path}: {why}.") from None
 
 
-# -- what a file says ----------------------------------------------------------------------
+# -- headers of files ----------------------------------------------------------------------
 
 
 def _flat(module: nn.Module) -> Iterator[nn.Module]:
-    """The layers of a chain, whatever chains it is made of."""
+    """Yield the layers of a chain; chains inside it are opened."""
     if isinstance(module, nn.Sequential):
         for part in module:
             yield from _flat(part)
@@ -189,6 +203,7 @@ def _flat(module: nn.Module) -> Iterator[nn.Module]:
 
 
 def _described(layer: nn.Module) -> dict[str, Any]:
+    """Return the description of a layer as plain values."""
     if type(layer) is nn.Linear:
         bias = layer.bias is not None
         return {"type": "linear", "in": layer.in_features, "out": layer.out_features, "bias": bias}
@@ -201,21 +216,24 @@ def _described(layer: nn.Module) -> dict[str, Any]:
     )
 
 
-def _layer(what: Mapping[str, Any]) -> nn.Module:
-    """What `_described` described."""
-    if what["type"] == "linear":
-        return nn.Linear(what["in"], what["out"], bias=what["bias"])
-    return _POINTWISE[what["type"]]()
+def _layer(description: Mapping[str, Any]) -> nn.Module:
+    """Return the layer that `_described` described."""
+    if description["type"] == "linear":
+        return nn.Linear(description["in"], description["out"], bias=description["bias"])
+    return _POINTWISE[description["type"]]()
 
 
 def _features(problem: Problem) -> list[str] | None:
-    """The names of the inputs, where they come from a table."""
+    """Return the names of the inputs, if they come from a table."""
     encode = problem.encode if isinstance(problem, DataProblem) else None
     return None if encode is None else list(encode.features)
 
 
 def _scaling(problem: Problem) -> dict[str, list[float]] | None:
-    """What is subtracted from each raw input and what it is then divided by, if that is all."""
+    """Return what to subtract from each raw input and by what to divide it then.
+
+    None if scaling needs more than that.
+    """
     if not isinstance(problem, DataProblem) or problem.encode is None:
         return None
     raw, learned = problem.samples().columns["inputs"].double(), problem.columns()["inputs"]
@@ -229,6 +247,7 @@ def _scaling(problem: Problem) -> dict[str, list[float]] | None:
 
 
 def _meaning(module: nn.Module, problem: Problem) -> str:
+    """Return the meaning of a model's outputs, in words."""
     if isinstance(module, ActorCritic):
         return "the action, within the environment's bounds"
     if isinstance(problem, EnvironmentProblem):
@@ -244,7 +263,7 @@ def _meaning(module: nn.Module, problem: Problem) -> str:
 
 
 def _onnx(module: nn.Module, problem: Problem, header: Mapping[str, Any]) -> bytes:
-    """The model in ONNX for any number of rows, with the header among its metadata."""
+    """Return the model in ONNX for any number of rows, with the header in its metadata."""
     if find_spec("onnx") is None or find_spec("onnxscript") is None:
         raise UserError(
             "a .onnx file needs two packages more: pip install 'comity[onnx]'; a .safetensors file "
@@ -279,7 +298,7 @@ def _onnx(module: nn.Module, problem: Problem, header: Mapping[str, Any]) -> byt
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Without the exporter's remarks on packages that nobody needs here."""
+    """Silence the exporter's remarks on optional packages."""
     log = logging.getLogger("torch.onnx")
     level = log.level
     log.setLevel(logging.ERROR)

@@ -1,4 +1,4 @@
-"""Many independent runs or searches over several processes, with one progress."""
+"""Execution of many independent runs or searches by several processes, with one progress."""
 
 from __future__ import annotations
 
@@ -16,21 +16,34 @@ from comity.core.typing import OnRound
 from comity.problems import Problem, register
 
 Work = Callable[[Path, OnRound], None]
-"""Brings the run or search in a directory to its end; a named function of a module."""
+"""Brings the run or search in a directory to its end; a named function of a module.
+
+Its arguments are the directory and what to call after each round.
+"""
 
 
 @dataclass(frozen=True)
 class Job:
-    """A directory whose run or search is to be brought to its end, and how long that is."""
+    """A run or search that is to be brought to its end."""
 
     path: Path
+    """Its directory."""
     rounds: int
+    """Its number of rounds, for progress."""
 
 
 def run_jobs(
     jobs: Sequence[Job], work: Work, problem: Problem, workers: int, on_round: OnRound | None
 ) -> None:
-    """One process a job, at most ``workers`` at a time."""
+    """Execute one job per process, at most ``workers`` at a time.
+
+    Args:
+        jobs: Runs or searches that are not finished.
+        work: Brings one of them to its end.
+        problem: Their problem, registered in every process.
+        workers: Number of processes; 1: this process alone.
+        on_round: Called after each round of any job.
+    """
     total, done = sum(job.rounds for job in jobs), 0
 
     def tick(text: str) -> None:
@@ -52,7 +65,7 @@ def run_jobs(
         initargs=(ticks, problem),
     )
     try:
-        pending: set[Future[None]] = {pool.submit(_work, work, job.path) for job in jobs}
+        pending: set[Future[None]] = {pool.submit(_execute_job, work, job.path) for job in jobs}
         while pending:
             finished, pending = wait(pending, timeout=0.5)
             while not ticks.empty():
@@ -69,9 +82,11 @@ def run_jobs(
 
 
 _ticks: SimpleQueue[str] | None = None
+"""In a worker: the queue for the texts of finished rounds."""
 
 
 def _start_worker(ticks: SimpleQueue[str], problem: Problem) -> None:
+    """Prepare a process for jobs."""
     global _ticks
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     Thread(target=_end_with_parent, daemon=True).start()
@@ -80,16 +95,21 @@ def _start_worker(ticks: SimpleQueue[str], problem: Problem) -> None:
 
 
 def _end_with_parent() -> None:
-    """A worker whose parent was killed would go on writing where somebody resumes."""
+    """End this worker when its parent is killed.
+
+    It would otherwise go on writing into a directory that may be resumed.
+    """
     parent = multiprocessing.parent_process()
     if parent is not None:
         parent.join()
         os._exit(1)
 
 
-def _work(work: Work, path: Path) -> None:
-    def tell(done: int, total: int, text: str) -> None:
+def _execute_job(work: Work, path: Path) -> None:
+    """Execute one job in a worker."""
+
+    def report_round(done: int, total: int, text: str) -> None:
         if _ticks is not None:
             _ticks.put(text)
 
-    work(path, tell)
+    work(path, report_round)

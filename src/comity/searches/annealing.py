@@ -1,7 +1,7 @@
 """Pareto simulated annealing (Czyzak & Jaszkiewicz, 1998) on preference weights, as in MOFL/D.
 
 A generating sample S of solved subproblems moves over the front: each member pushes its weight
-away from its nearest neighbour, and is replaced by what that weight leads to with a probability
+away from its nearest neighbour, and is replaced by the result of that weight with a probability
 that falls with the temperature.
 """
 
@@ -14,7 +14,7 @@ from pydantic import PrivateAttr
 
 from comity.core.preferences import equidistant
 from comity.core.typing import FloatArray
-from comity.searches.candidates import Found, Generator, generator
+from comity.searches.candidates import Findings, Generator, generator
 from comity.settings import setting
 
 _FLOOR = 1e-3  # a weight of zero would never move under a multiplicative rule
@@ -23,11 +23,11 @@ _SAME = 1e-4  # squared distance of normalised vectors below which they are one
 
 @generator("annealing", title="Pareto simulated annealing")
 class Annealing(Generator):
-    """See the module's docstring; the weights themselves are the members' lambdas."""
+    """Generator by Pareto simulated annealing; the weights are the members' lambdas."""
 
     alpha: float = setting(1.1, "factor by which a weight is pushed", above=1)
     temperature: float = setting(1.0, "at the start", above=0)
-    cooling: float = setting(0.9, "factor on the temperature an iteration", above=0, at_most=1)
+    cooling: float = setting(0.9, "factor on the temperature per iteration", above=0, at_most=1)
     jitter: float = setting(
         0.3,
         "share of a random weight mixed in at the start; falls with the temperature",
@@ -45,34 +45,38 @@ class Annealing(Generator):
     _cold: float = PrivateAttr(1.0)  # T_t / T_0
 
     def propose(
-        self, count: int, objectives: int, found: Found, draw: np.random.Generator
+        self, count: int, objectives: int, findings: Findings, draw: np.random.Generator
     ) -> FloatArray:
-        chance = draw.dirichlet(np.ones(objectives), (2, count))
+        drawn = draw.dirichlet(np.ones(objectives), (2, count))
         if self._lambdas is None or self._vectors is None:
-            start = equidistant(count, objectives) if self.init == "equidistant" else chance[0]
+            start = equidistant(count, objectives) if self.init == "equidistant" else drawn[0]
             self._pushed = start
             return start
-        sample = found.normalised(self._vectors)
-        pushed = chance[0]
+        sample = findings.normalised(self._vectors)
+        pushed = drawn[0]
         for place in range(count):
             other = neighbour(place, sample)
             if other is not None:
                 pushed[place] = push(self._lambdas[place], sample[place], sample[other], self.alpha)
         pushed = np.maximum(pushed, _FLOOR)
         self._pushed = pushed / pushed.sum(axis=1, keepdims=True)
-        # jitter is for training alone: kept in the lambdas, it would pull all of them inwards
+        # jitter only enters the proposal: in the lambdas, it would pull all of them inwards
         share = self.jitter * self._cold
-        return np.asarray((1 - share) * self._pushed + share * chance[1])
+        return np.asarray((1 - share) * self._pushed + share * drawn[1])
 
     def learn(
-        self, weights: FloatArray, vectors: FloatArray, found: Found, draw: np.random.Generator
+        self,
+        weights: FloatArray,
+        vectors: FloatArray,
+        findings: Findings,
+        draw: np.random.Generator,
     ) -> None:
         assert self._pushed is not None
         if self._lambdas is None or self._vectors is None:
             self._lambdas, self._vectors = self._pushed.copy(), vectors.copy()
         else:
             temperature = self.temperature * self._cold
-            old, new = found.normalised(self._vectors), found.normalised(vectors)
+            old, new = findings.normalised(self._vectors), findings.normalised(vectors)
             for place, coin in enumerate(draw.random(len(vectors))):
                 step = new[place] - old[place]
                 chance = acceptance(step, self._pushed[place], temperature, self.acceptance)
@@ -83,7 +87,12 @@ class Annealing(Generator):
 
 
 def neighbour(place: int, sample: FloatArray) -> int | None:
-    """The nearest other member that neither dominates this one nor is dominated by it."""
+    """Return the nearest other member that neither dominates this one nor is dominated by it.
+
+    Args:
+        place: The member's row.
+        sample: Normalised vectors of all members (members x objectives).
+    """
     here = sample[place]
     squared = ((sample - here) ** 2).sum(axis=1)
     better, worse = (sample >= here).all(axis=1), (sample <= here).all(axis=1)
@@ -92,13 +101,26 @@ def neighbour(place: int, sample: FloatArray) -> int | None:
 
 
 def push(weight: FloatArray, here: FloatArray, there: FloatArray, alpha: float) -> FloatArray:
-    """lambda_j times alpha where f_j(x) >= f_j(x'), divided by alpha elsewhere; then normalised."""
+    """Push a weight away from a neighbour.
+
+    lambda_j times alpha where f_j(x) >= f_j(x'), divided by alpha elsewhere; then normalised.
+
+    Args:
+        weight: lambda, on the simplex.
+        here: f(x), the vector of the member itself.
+        there: f(x'), the vector of its neighbour.
+        alpha: The factor, above 1.
+    """
     pushed = np.where(here >= there, weight * alpha, weight / alpha)
     return np.asarray(pushed / pushed.sum())
 
 
 def acceptance(step: FloatArray, weight: FloatArray, temperature: float, rule: str) -> float:
-    """Probability of taking a step d = f(y) - f(x) in objective space."""
+    """Return the probability of accepting a step d = f(y) - f(x) in objective space.
+
+    It is exp(min(0, g / T)) with g the sum (linear), the minimum (chebyshev) or the maximum (weak)
+    of lambda_j d_j.
+    """
     gains = weight * step
     gain = {"linear": gains.sum(), "chebyshev": gains.min(), "weak": gains.max()}[rule]
     return float(np.exp(min(0.0, gain / temperature)))

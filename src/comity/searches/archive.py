@@ -10,23 +10,26 @@ import numpy as np
 
 from comity.core.fleet import Fleet
 from comity.core.pareto import nondominated
+from comity.core.storage import strip_prefix
 from comity.core.typing import FloatArray, NamedArrays
 
 
 @dataclass(frozen=True)
 class Origin:
-    """Where a model of the archive comes from."""
+    """Origin of a model in the archive."""
 
     weight: list[float]
     """The preference that it was trained for."""
     iteration: int
+    """The iteration of the search, from 1."""
     candidate: int
+    """The candidate within the iteration, from 0."""
     round: int | None
-    """The round after which the server held it; None: what the federation ended with."""
+    """The round after which the server held it; None: a final model of the federation."""
 
 
 class Archive:
-    """Vectors, models and their origins; only those that nothing dominates."""
+    """Non-dominated vectors, their models and their origins."""
 
     def __init__(self, objectives: int) -> None:
         self.vectors: FloatArray = np.zeros((0, objectives))
@@ -37,26 +40,31 @@ class Archive:
         return len(self.vectors)
 
     def add(self, vectors: FloatArray, models: Fleet, origins: Sequence[Origin]) -> None:
-        """Take in models; of equal vectors the oldest stays."""
-        every = np.concatenate([self.vectors, vectors])
-        keep = np.flatnonzero(nondominated(every))
+        """Add models, and drop all that are dominated; of equal vectors the oldest stays.
+
+        Args:
+            vectors: Objectives of the models (models x objectives).
+            models: One model per vector.
+            origins: One origin per model.
+        """
+        union = np.concatenate([self.vectors, vectors])
+        keep = np.flatnonzero(nondominated(union))
         if not (keep >= len(self.vectors)).any():
-            return  # what is dominated by a newcomer goes only when the newcomer comes
-        together = models if self.models is None else Fleet.cat([self.models, models])
+            return  # nothing new is non-dominated, so nothing is dropped either
+        fleet = models if self.models is None else Fleet.cat([self.models, models])
         origins = [*self.origins, *origins]
-        self.vectors, self.models = every[keep], together.select(keep).clone()
+        self.vectors, self.models = union[keep], fleet.select(keep).clone()
         self.origins = [origins[row] for row in keep]
 
     def state(self) -> tuple[NamedArrays, dict[str, Any]]:
+        """Return the archive as named arrays and plain values."""
         tensors: NamedArrays = {"vectors": self.vectors}
         if self.models is not None:
             tensors.update({f"models/{k}": t.numpy() for k, t in self.models.tensors.items()})
         return tensors, {"origins": [asdict(origin) for origin in self.origins]}
 
     def load(self, tensors: NamedArrays, values: Mapping[str, Any]) -> None:
-        """Take back what `state` gave."""
-        prefix = "models/"
-        models = {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}
+        """Restore what `state` returned."""
         self.vectors = tensors["vectors"].copy()
-        self.models = Fleet.from_arrays(models)
+        self.models = Fleet.from_arrays(strip_prefix(tensors, "models/"))
         self.origins = [Origin(**origin) for origin in values["origins"]]

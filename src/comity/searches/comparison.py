@@ -1,8 +1,8 @@
 """Comparisons of searches: several generators and schemes over several seeds.
 
-An entry is a generator with, if wanted, settings: ``gap``, ``annealing[warm_start=true]``,
-``gap[spread=true,clients=15,candidates=15]``. Random weights always take part: they are the
-control that no search may be shown without.
+An entry is a generator with optional settings: ``gap``, ``annealing[warm_start=true]``,
+``gap[spread=true,clients=15,candidates=15]``. Random weights are always added: they are the
+control beside which every search is shown.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from comity.problems import find as find_problem
 from comity.runs.compare import merge, seed_list, spread_of, start
 from comity.runs.directory import CONFIG
 from comity.runs.execute import check_workers, free_path
-from comity.runs.parallel import Job, run_jobs
-from comity.runs.schema import GrowthEntry, SearchComparisonResults
+from comity.runs.parallel import Job, Work, run_jobs
+from comity.runs.schema import GrowthEntry, SearchComparisonResults, SearchRow
 from comity.searches.candidates import find
 from comity.searches.configuration import (
     SearchConfiguration,
@@ -35,7 +35,7 @@ from comity.searches.configuration import (
     split_search_settings,
 )
 from comity.searches.directory import Search
-from comity.searches.execution import execute_search, rounds_in_all
+from comity.searches.execution import execute_search_at, rounds_in_all
 
 PLAN, RESULTS = "searches.toml", "searches.json"
 
@@ -45,26 +45,35 @@ class SearchComparison:
     """A finished comparison of searches: its table and the searches behind it."""
 
     path: Path
+    """Its directory."""
     results: SearchComparisonResults
+    """The table, as in ``searches.json``."""
     searches: dict[str, list[Search]]
-    """Searches by entry, one a seed."""
+    """Searches by entry, one per seed."""
 
 
-def compare_searches(
+def start_searches(
     problem: str | Problem,
     *,
     generators: Sequence[str],
     seeds: int | Sequence[int] = 3,
     out: str | Path | None = None,
-    workers: int = 1,
-    on_round: OnRound | None = None,
     **settings: Any,
-) -> SearchComparison:
-    """Run each search with each seed, and tabulate. Other settings are those of `search`."""
+) -> Path:
+    """Check the plan of a comparison of searches and write it to a new directory.
+
+    Args:
+        problem: A problem with environments, or the name of one.
+        generators: Entries, such as ``gap`` or ``annealing[warm_start=true]``; random weights are
+            added.
+        seeds: Number of seeds, or the seeds.
+        out: The directory to create; None: a new one under ``runs/``.
+        **settings: Settings of a search, the same for all entries.
+    """
     if isinstance(problem, Problem):
         problem = register(problem).name
     entries = list(generators)
-    if not any(entry == "random" for entry in entries):
+    if "random" not in entries:
         entries.append("random")
     plan = {
         "problem": problem,
@@ -72,41 +81,43 @@ def compare_searches(
         "seeds": seed_list(seeds),
         "settings": settings,
     }
-    check_workers(workers)
     _configurations(plan)  # a mistake must show before anything is written
-    path = Path(out) if out is not None else free_path(f"{problem}-searches".replace(":", "-"))
+    path = Path(out) if out is not None else free_path(problem, "searches")
     start(path, PLAN, plan)
-    return run_search_plan(path, workers, on_round)
+    return path
 
 
 def run_search_plan(
-    path: Path, workers: int = 1, on_round: OnRound | None = None
+    path: Path, workers: int = 1, on_round: OnRound | None = None, work: Work = execute_search_at
 ) -> SearchComparison:
-    """Do what is left to do of a comparison of searches."""
+    """Execute the searches of a comparison that are not finished, and tabulate all.
+
+    Args:
+        path: The directory with the plan.
+        workers: The number of processes that share the searches.
+        on_round: Called after each round of any search.
+        work: Brings the search in a directory to its end, in a process of its own; a named
+            function.
+    """
     check_workers(workers)
     plan = read_toml(path / PLAN)
     searches: dict[str, list[Search]] = {}
     for entry, configurations in _configurations(plan).items():
         name = re.sub(r"[^\w.+=-]+", "_", entry).strip("_")
         searches[entry] = [_search_at(path / name / f"seed-{c.seed}", c) for c in configurations]
-    left = [search for group in searches.values() for search in group if not search.finished]
-    jobs = [Job(search.path, rounds_in_all(search.configuration)) for search in left]
-    run_jobs(jobs, _work, find_problem(str(plan["problem"])), workers, on_round)
+    unfinished = [search for group in searches.values() for search in group if not search.finished]
+    jobs = [Job(search.path, rounds_in_all(search.configuration)) for search in unfinished]
+    run_jobs(jobs, work, find_problem(str(plan["problem"])), workers, on_round)
     results = _tabulate(plan["problem"], searches, path)
     write_whole(path / RESULTS, (json.dumps(results, indent=2) + "\n").encode())
-
-    from comity.report import write_searches_report  # drawing is slow to import
-
-    comparison = SearchComparison(path, results, searches)
-    write_searches_report(comparison)
-    return comparison
+    return SearchComparison(path, results, searches)
 
 
 def open_searches(path: Path) -> SearchComparison:
-    """A finished comparison of searches on disk."""
+    """Return the finished comparison of searches in a directory."""
     if not (path / RESULTS).is_file():
         raise UserError(f"{path} is not finished. Go on with: comity resume {path}")
-    results = json.loads((path / RESULTS).read_text())
+    results: SearchComparisonResults = json.loads((path / RESULTS).read_text())
     searches = {
         row["search"]: [Search.open(path / place) for place in row["runs"]]
         for row in results["rows"]
@@ -115,7 +126,7 @@ def open_searches(path: Path) -> SearchComparison:
 
 
 def entry_values(entry: str) -> dict[str, Any]:
-    """The settings that an entry of a comparison stands for."""
+    """Return the settings that an entry of a comparison stands for."""
     match = re.fullmatch(r"([\w-]+)(?:\[(.*)\])?", entry)
     if match is None:
         raise UserError(
@@ -139,19 +150,20 @@ def entry_values(entry: str) -> dict[str, Any]:
 
 
 def _configurations(plan: Mapping[str, Any]) -> dict[str, list[SearchConfiguration]]:
-    if len(set(plan["generators"])) < len(plan["generators"]) or len(set(plan["seeds"])) < len(
-        plan["seeds"]
-    ):
-        raise UserError("a comparison must not name a search or a seed twice.")
+    """Return all searches of a plan, by entry."""
+    for names in (plan["generators"], plan["seeds"]):
+        if len(set(names)) < len(names):
+            raise UserError("a comparison must not name a search or a seed twice.")
     common = split_search_settings(dict(plan["settings"]))
     names = {entry.partition("[")[0] for entry in plan["generators"]}
     planned = {}
     for entry in plan["generators"]:
-        own = entry_values(entry)
-        foreign = names - {own["search"]["generator"]}
-        shared = {k: v for k, v in common.items() if k not in foreign}
-        values = merge({**shared, "problem": plan["problem"]}, own)
-        values["search"] = {**values["search"], "control": False}  # it is a row of its own
+        special = entry_values(entry)
+        # the table of another generator of this comparison is not for this one
+        foreign = names - {special["search"]["generator"]}
+        shared = {key: value for key, value in common.items() if key not in foreign}
+        values = merge({**shared, "problem": plan["problem"]}, special)
+        values["search"] = {**values["search"], "control": False}  # random weights are a row
         planned[entry] = [configure_search({**values, "seed": seed}) for seed in plan["seeds"]]
     return planned
 
@@ -160,45 +172,41 @@ def _search_at(path: Path, configuration: SearchConfiguration) -> Search:
     return Search.open(path) if (path / CONFIG).is_file() else Search.create(path, configuration)
 
 
-def _work(path: Path, tell: OnRound) -> None:
-    execute_search(Search.open(path), on_round=tell)
-
-
 def _tabulate(
     problem: str, searches: Mapping[str, Sequence[Search]], path: Path
 ) -> SearchComparisonResults:
-    """Mean and spread of every measure over the seeds, and hypervolume over evaluations."""
+    """Return mean and spread of every measure over the seeds, and the growth of hypervolume."""
     first = next(iter(searches.values()))[0].results
-    table: SearchComparisonResults = {
-        "problem": problem,
-        "reference_point": first["reference_point"],
-        "trivial": first["trivial"],
-        "rows": [],
-    }
-    if "optimum" in first:
-        table["optimum"] = first["optimum"]
+    rows: list[SearchRow] = []
     for entry, group in searches.items():
         results = [search.results for search in group]
-        table["rows"].append(
+        steps = [sum(each["environment_steps"].values()) for each in results]
+        rows.append(
             {
                 "search": entry,
                 "algorithm": results[0]["algorithm"],
                 "clients": results[0]["clients"],
-                "seeds": [r["seed"] for r in results],
-                "metrics": spread_of(r["metrics"] for r in results),
-                "candidates": float(np.mean([r["candidates"] for r in results])),
-                "environment_steps": float(
-                    np.mean([sum(r["environment_steps"].values()) for r in results])
-                ),
+                "seeds": [each["seed"] for each in results],
+                "metrics": spread_of(each["metrics"] for each in results),
+                "candidates": float(np.mean([each["candidates"] for each in results])),
+                "environment_steps": float(np.mean(steps)),
                 "growth": growth(group),
                 "runs": [str(search.path.relative_to(path)) for search in group],
             }
         )
+    table: SearchComparisonResults = {
+        "problem": problem,
+        "reference_point": first["reference_point"],
+        "trivial": first["trivial"],
+        "rows": rows,
+    }
+    if "optimum" in first:
+        table["optimum"] = first["optimum"]
     return table
 
 
 def growth(searches: Sequence[Search]) -> list[GrowthEntry]:
-    """Hypervolume after each iteration that all seeds reached: mean, spread, and what it cost."""
+    """Return hypervolume and cost after each iteration that the searches of all seeds reached."""
     histories = [search.history for search in searches]
     entries: list[GrowthEntry] = []
     for number in range(min(map(len, histories))):

@@ -1,4 +1,4 @@
-"""The complete configuration of a search: its own settings and those of its federations."""
+"""Configuration of a search: its own settings and those of its federations."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from comity.problems import EnvironmentProblem, Problem
 from comity.searches.candidates import Generator, find, make
 from comity.settings import Settings, build, setting
 
-_CHUNK = 10  # clients that train best as one stack
+_CHUNK = 10  # clients in one stack: the fastest size
 
 
 class SearchSettings(Settings):
-    """How a search goes about it."""
+    """Settings of a search."""
 
     generator: str = setting("annealing", "where to look next: annealing, gap, grid or random")
     iterations: int = setting(20, "how often candidates are proposed", at_least=1)
     candidates: int = setting(5, "weights tried in one iteration", at_least=1)
     evaluations: int = setting(
-        0, "stop once so many candidates were tried; 0: no such limit", at_least=0
+        0, "stop once this many candidates were tried; 0: no limit", at_least=0
     )
     stall: int = setting(
-        0, "stop after so many iterations without a larger hypervolume; 0: never", at_least=0
+        0, "stop after this many iterations without a larger hypervolume; 0: never", at_least=0
     )
     warm_start: bool = setting(False, "start from the model of the nearest weight solved before")
     spread: bool = setting(
@@ -39,52 +39,57 @@ class SearchSettings(Settings):
     harvest: bool = setting(
         True, "also evaluate the server's models of every round, not only the last ones"
     )
-    evaluation_episodes: int = setting(1, "episodes of the server that judge a model", at_least=1)
+    evaluation_episodes: int = setting(
+        1, "episodes in which the server evaluates a model", at_least=1
+    )
     reference_point: list[float] = setting(..., "where hypervolume is measured from")
     control: bool = setting(True, "run the same search with random weights beside it")
 
 
 @dataclass(frozen=True)
 class SearchConfiguration:
-    """Every value that decides a search's bits."""
+    """Every value on which the bits of a search depend."""
 
     search: SearchSettings
     generator_settings: dict[str, Any]
+    """Settings of the generator that ``search`` names."""
     federation: Configuration
-    """One candidate's federation; in a spread search, one of all clients."""
+    """The federation of one candidate (spread: of as many candidates as it has clients)."""
 
     @property
     def problem(self) -> EnvironmentProblem:
+        """The problem that the search is about."""
         problem = self.federation.get_problem()
         assert isinstance(problem, EnvironmentProblem)
         return problem
 
     @property
     def seed(self) -> int:
+        """Seed of the search and its federations."""
         return self.federation.seed
 
     @property
     def label(self) -> str:
-        """The search as a row of a comparison."""
+        """Name of the search as a row of a comparison."""
         return self.search.generator + ("+spread" if self.search.spread else "")
 
     @property
     def budget(self) -> int:
-        """How many candidates may be tried."""
+        """Number of candidates that may be tried."""
         most = self.search.iterations * self.search.candidates
         return min(most, self.search.evaluations) if self.search.evaluations else most
 
     @property
     def chunks(self) -> int:
-        """Into how many stacks an iteration's clients are divided."""
-        each = 1 if self.search.spread else self.federation.clients
-        return ceil(self.search.candidates * each / self.federation.chunk)
+        """Number of stacks into which the clients of an iteration are divided."""
+        return ceil(_clients_in_all(self.search, self.federation.clients) / self.federation.chunk)
 
     def get_generator(self) -> Generator:
+        """Return a new generator with the settings of this search."""
         return make(self.search.generator, self.generator_settings)
 
     def to_toml(self) -> str:
-        """As a file: the federations' settings with their tables, and two of the search."""
+        """Return the content of ``config.toml``: all settings, with one table per part."""
         values = {name: getattr(self.federation, name) for name in _SHARED}
         values[self.federation.algorithm] = self.federation.algorithm_settings
         values[self.problem.learner] = self.federation.learner_settings
@@ -97,9 +102,12 @@ _SHARED = tuple(name for name in RUN_SETTINGS if name != "preferences")
 
 
 def configure_search(values: Mapping[str, Any]) -> SearchConfiguration:
-    """Fill in all defaults. ``values`` is what a TOML file holds: see `configure`.
+    """Return a complete configuration, with defaults where nothing is given.
 
-    The table ``search`` has the search's settings, a table named like the generator its own.
+    Args:
+        values: The content of a TOML file: settings of the federations as in `configure`, the
+            settings of the search in the table ``search``, those of the generator in a table of
+            its name.
     """
     if "problem" not in values:
         raise UserError("problem is missing: name what is to be learned, e.g. deep-sea-treasure.")
@@ -108,31 +116,24 @@ def configure_search(values: Mapping[str, Any]) -> SearchConfiguration:
     problem = problems.find(values["problem"])
     if not isinstance(problem, EnvironmentProblem):
         raise UserError(
-            f"{problem.name}: a search needs environments, in which the server itself can judge "
-            "models; with data, run a federation: comity run or comity compare."
+            f"{problem.name}: a search needs environments, in which the server itself can "
+            "evaluate models; with data, run a federation: comity run or comity compare."
         )
-    given = values.get("search", {})
-    if not isinstance(given, Mapping):
-        raise UserError(f"search = {given!r}: must be a table of settings.")
-    own = {**problem.search, **given}
-    steps = {name: own.pop(name) for name in ("local_steps", "total_steps") if name in own}
-    own.setdefault("reference_point", list(problem.reference_point))
-    search = build(SearchSettings, own, where="search")
+    settings = {**problem.search, **_table(values, "search")}
+    steps = {key: settings.pop(key) for key in ("local_steps", "total_steps") if key in settings}
+    settings.setdefault("reference_point", list(problem.reference_point))
+    search = build(SearchSettings, settings, where="search")
     _check_reference(problem, search.reference_point)
     generator = find(search.generator)
-    table = values.get(generator.name, {})
-    if not isinstance(table, Mapping):
-        raise UserError(f"{generator.name} = {table!r}: must be a table of settings.")
-
-    inner = {k: v for k, v in values.items() if k not in ("search", generator.name)}
-    for name in inner:
-        if isinstance(inner[name], Mapping) and name not in (
-            str(inner.get("algorithm", _algorithm(search))),
-            problem.learner,
-        ):
+    table = _table(values, generator.name)
+    inner = {
+        "algorithm": _algorithm(search),
+        "clients": search.candidates if search.spread else 3,
+        **{key: value for key, value in values.items() if key not in ("search", generator.name)},
+    }
+    for name, value in inner.items():
+        if isinstance(value, Mapping) and name not in (str(inner["algorithm"]), problem.learner):
             raise unknown("table of settings", name, ["search", generator.name, problem.learner])
-    inner.setdefault("algorithm", _algorithm(search))
-    inner.setdefault("clients", search.candidates if search.spread else 3)
     learner = inner.get(problem.learner, {})
     if isinstance(learner, Mapping):  # if not, the run's configuration refuses it
         if "rounds" in inner:
@@ -141,7 +142,7 @@ def configure_search(values: Mapping[str, Any]) -> SearchConfiguration:
     federation = configure({**inner, "preferences": "dirichlet"})
     _check_clients(search, federation.clients)
     if "chunk" not in inner:
-        total = search.candidates * (1 if search.spread else federation.clients)
+        total = _clients_in_all(search, federation.clients)
         chunk = ceil(total / ceil(total / _CHUNK))
         federation = federation.model_copy(update={"chunk": chunk})
     return SearchConfiguration(
@@ -149,19 +150,29 @@ def configure_search(values: Mapping[str, Any]) -> SearchConfiguration:
     )
 
 
-def split_search_settings(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings of the search given by name, moved into its table."""
-    own = {name: value for name, value in values.items() if name in SearchSettings.model_fields}
-    rest = {name: value for name, value in values.items() if name not in own}
-    table = rest.get("search", {})
+def _table(values: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """Return the table of settings of this name; empty if there is none."""
+    table = values.get(name, {})
     if not isinstance(table, Mapping):
-        raise UserError(f"search = {table!r}: must be a table of settings.")
-    return {**rest, "search": {**own, **table}}
+        raise UserError(f"{name} = {table!r}: must be a table of settings.")
+    return table
+
+
+def split_search_settings(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Move the settings of the search that are given by name into the table ``search``."""
+    moved = {name: value for name, value in values.items() if name in SearchSettings.model_fields}
+    rest = {name: value for name, value in values.items() if name not in moved}
+    return {**rest, "search": {**moved, **_table(rest, "search")}}
 
 
 def _algorithm(search: SearchSettings) -> str:
-    """The printed scheme averages; clients with different weights need a personal algorithm."""
+    """Return the default algorithm: averaging as printed, a personal one for different weights."""
     return "fedpref" if search.spread else "fedavg"
+
+
+def _clients_in_all(search: SearchSettings, clients: int) -> int:
+    """Return the clients of all federations of an iteration."""
+    return search.candidates * (1 if search.spread else clients)
 
 
 def _check_clients(search: SearchSettings, clients: int) -> None:

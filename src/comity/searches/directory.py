@@ -1,4 +1,4 @@
-"""A search on disk, and the front of models that it ends with."""
+"""Directory of a search, and the front of models in it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from comity.core.storage import write_whole
 from comity.core.typing import FloatArray
 from comity.problems import Problem
 from comity.runs.directory import CONFIG, MODELS, Directory, about, load_model, save_model
-from comity.runs.schema import SearchEntry, SearchResults
+from comity.runs.schema import FrontPoint, SearchEntry, SearchResults
 from comity.searches.archive import Archive
 from comity.searches.configuration import SearchConfiguration, configure_search
 
@@ -26,9 +26,15 @@ FRONT, CONTROL = "front.csv", "control"
 
 
 class ModelFront:
-    """Non-dominated vectors and the models behind them: choose one when you know what you want."""
+    """Non-dominated vectors and their models, from which a preference chooses.
 
-    def __init__(self, vectors: FloatArray, files: Sequence[Path], problem: Problem):
+    Args:
+        vectors: Objectives on test episodes (points x objectives).
+        files: The file of each point's model.
+        problem: The problem that the models solve.
+    """
+
+    def __init__(self, vectors: FloatArray, files: Sequence[Path], problem: Problem) -> None:
         self.vectors = vectors
         self._files, self._problem = list(files), problem
 
@@ -36,42 +42,43 @@ class ModelFront:
         return len(self.vectors)
 
     def choose(self, preference: Sequence[float]) -> int:
-        """The place of the point that is worth most under a preference."""
+        """Return the index of the point that is worth most under a preference (on the simplex)."""
         objectives = self.vectors.shape[1]
         (weights,) = checked([list(preference)], 1, objectives, where="preference")
         return int((self.vectors @ weights).argmax())
 
     def best(self, preference: Sequence[float]) -> nn.Module:
-        """The model to use for a preference, as a plain module."""
+        """Return the model to use for a preference (on the simplex), as a plain module."""
         return self.model(self.choose(preference))
 
     def model(self, point: int) -> nn.Module:
-        """The model behind a point."""
+        """Return the model of the point with this index."""
         return load_model(self._files[point], self._problem.model())
 
 
 class Search(Directory):
-    """One search on disk, finished or not."""
+    """Directory of one search, finished or not."""
 
     kind = "search"
 
     @classmethod
     def create(cls, path: Path, configuration: SearchConfiguration) -> Search:
-        """Start a search's directory."""
+        """Create the directory of a search with its configuration."""
         return cls.make(path, configuration.to_toml())
 
     @staticmethod
     def is_at(path: Path) -> bool:
-        """Whether a directory is a search's."""
+        """Return whether a directory is that of a search."""
         return (path / CONFIG).is_file() and "search" in read_toml(path / CONFIG)
 
     @cached_property
     def configuration(self) -> SearchConfiguration:
+        """Configuration of the search, complete."""
         return configure_search(read_toml(self.path / CONFIG))
 
     @property
     def results(self) -> SearchResults:
-        """What the search ended with, as in ``results.json``."""
+        """The content of ``results.json``."""
         return cast(SearchResults, self._results)
 
     @property
@@ -81,29 +88,37 @@ class Search(Directory):
 
     @property
     def control(self) -> Search | None:
-        """The same search with random weights, if it was run beside this one."""
+        """The same search with random weights, if it was started beside this one."""
         path = self.path / CONTROL
         return Search.open(path) if (path / CONFIG).is_file() else None
 
     @cached_property
     def front(self) -> ModelFront:
-        """The front: its vectors, and the model for any preference."""
+        """The front: its vectors and models."""
         points = self.results["front"]
-        names = [o.name for o in self.configuration.problem.objectives]
+        names = self._objectives()
         vectors = np.array([[point["objectives"][name] for name in names] for point in points])
         files = [self.path / point["model"] for point in points]
         return ModelFront(vectors, files, self.configuration.problem)
 
-    def save_front(self, archive: Archive, tested: FloatArray) -> list[dict[str, object]]:
-        """Models as safetensors, the table as CSV; what results say of each point.
+    def _objectives(self) -> list[str]:
+        return [objective.name for objective in self.configuration.problem.objectives]
 
-        ``tested`` are the archive's vectors on test episodes; points are sorted by the first.
+    def save_front(self, archive: Archive, tested: FloatArray) -> list[FrontPoint]:
+        """Write the models as safetensors and the table as CSV.
+
+        Args:
+            archive: The models and their origins.
+            tested: Their vectors on test episodes (points x objectives).
+
+        Returns:
+            One entry per point, sorted by the first objective.
         """
         assert archive.models is not None
         (self.path / MODELS).mkdir(exist_ok=True)
-        names = [o.name for o in self.configuration.problem.objectives]
+        names = self._objectives()
         header = about(self.configuration.federation)
-        points: list[dict[str, object]] = []
+        points: list[FrontPoint] = []
         for number, row in enumerate(np.lexsort(tested.T[::-1]).tolist()):
             origin, vector = archive.origins[row], tested[row].tolist()
             place = f"{MODELS}/point-{number}.safetensors"
@@ -124,10 +139,8 @@ class Search(Directory):
         weights = [f"weight of {name}" for name in names]
         table.writerow(["point", *names, *weights, "iteration", "candidate", "round", "model"])
         for point in points:
-            objectives, weight = point["objectives"], point["weight"]
-            assert isinstance(objectives, dict)
-            assert isinstance(weight, list)
-            rest = (point[key] for key in ("iteration", "candidate", "round", "model"))
-            table.writerow([point["point"], *objectives.values(), *weight, *rest])
+            values = (*point["objectives"].values(), *point["weight"])
+            source = (point["iteration"], point["candidate"], point["round"])
+            table.writerow([point["point"], *values, *source, point["model"]])
         write_whole(self.path / FRONT, text.getvalue().encode())
         return points

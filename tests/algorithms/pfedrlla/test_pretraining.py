@@ -17,7 +17,9 @@ from comity.cli import main
 from comity.configuration import configure
 from comity.core.storage import load_values
 from comity.errors import UserError
-from comity.pretraining import save_agent
+from comity.runs.directory import Run
+from comity.runs.execute import execute
+from comity.runs.pretraining import save_agent
 from tests.tiny import tiny
 
 SHORT = {"clients": 4, "rounds": 4, "chunk": 4}
@@ -62,14 +64,14 @@ def test_an_agent_that_has_learned_decides_from_the_first_round_on(agent):
 
 def test_a_run_names_its_file_with_a_fingerprint_and_repeats_with_no_other(agent):
     run = taken(agent, **SHORT)
-    named = run.configuration.algorithm_settings["agent"]
-    assert named.startswith(f"{agent}#")
-    assert taken(named, **SHORT).results == run.results
+    name = run.configuration.algorithm_settings["agent"]
+    assert name.startswith(f"{agent}#")
+    assert taken(name, **SHORT).results == run.results
     arrays, header = load_values(agent)
     arrays["encoder.now.decoder.bias"] = arrays["encoder.now.decoder.bias"] + 1
     agent_file.save(agent, arrays, header)
     with pytest.raises(UserError, match="not the file that it was"):
-        taken(named, **SHORT)
+        taken(name, **SHORT)
 
 
 def test_a_pairwise_agent_weighs_any_number_of_clients_a_flat_one_its_own(agent, tmp_path):
@@ -166,9 +168,6 @@ def test_from_the_command_line(monkeypatch, capsys, tmp_path):
 
 def test_resumed_in_the_middle_it_ends_with_the_same_agent(tmp_path):
     """Agent, what it remembers, encoder and embeddings: whole or interrupted, to the bit."""
-    from comity.runs.directory import Run
-    from comity.runs.execute import execute, resume
-
     settings = {**LEARNS, "every": 1, "agent_steps": 3}
     configuration = tiny(
         problem="tiny-answers", algorithm="pfedrlla", pfedrlla=settings, participation=0.75
@@ -183,7 +182,8 @@ def test_resumed_in_the_middle_it_ends_with_the_same_agent(tmp_path):
         patch.setattr(comity.runs.execute, "_CHECKPOINT_SECONDS", 0.0)
         with pytest.raises(KeyboardInterrupt):
             execute(Run.create(tmp_path / "broken", configuration), on_round=stop)
-    resumed = resume(tmp_path / "broken")
+    resumed = comity.resume(tmp_path / "broken")
+    assert isinstance(resumed, Run)
     wanted, found = whole.load_checkpoint(), resumed.load_checkpoint()
     assert wanted is not None
     assert found is not None

@@ -1,0 +1,78 @@
+"""The command that runs a printed table: reproduce."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from comity.cli.options import Json, Set, Workers, apply_settings, seeds_of, workers_of
+from comity.cli.terminal import print_json, print_tables, progress
+from comity.errors import UserError, unknown
+
+
+def reproduce(
+    table: Annotated[
+        str,
+        typer.Argument(
+            help="thesis-3.2, -3.3, -4.1, -4.3 to -4.6, -5.2 to -5.5, -A.17 or -A.20; "
+            "praffl-2, -3 or -7."
+        ),
+    ],
+    only: Annotated[
+        str | None, typer.Option(help="The problem to run; default: the table's first.")
+    ] = None,
+    seeds: Annotated[
+        str | None, typer.Option(help="Number of seeds (5), or the seeds (11,17,29).")
+    ] = None,
+    rows: Annotated[
+        str | None,
+        typer.Option("--rows", "--algorithms", help="Some only: fedavg,fedpref+ft; 3/10k,alone."),
+    ] = None,
+    preferences: Annotated[
+        str | None, typer.Option(help="Some distributions only, separated by spaces.")
+    ] = None,
+    settings: Set = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Directory; runs already in it are used again.")
+    ] = None,
+    workers: Workers = None,
+    as_json: Json = False,
+) -> None:
+    """Run a printed table and set our figures beside the printed ones."""
+    from comity import api
+    from comity.report.tables import reproduction_table, search_reproduction_table
+    from comity.reproductions import TABLES, federations, searches
+    from comity.runs.compare import split_entries
+    from comity.runs.execute import free_path
+
+    if table not in TABLES:
+        raise unknown("table", table, TABLES)
+    values: dict[str, Any] = {}
+    if only is not None:
+        values["only"] = only
+    if seeds is not None:
+        values["seeds"] = seeds_of(seeds)
+    if preferences is not None:
+        if table in searches.TABLES:
+            raise UserError(f"--preferences means nothing for {table}: a search chooses them.")
+        if table not in federations.TABLES:
+            raise UserError(f"--preferences means nothing for {table}: the table has its own.")
+        values["preferences"] = preferences.split()
+    apply_settings(values, settings)
+    path = out if out is not None else free_path(*filter(None, (table, only)))
+    with progress(table, f"the same command and --out {path}") as on_round:
+        made = api.reproduce(
+            table,
+            rows=split_entries(rows) if rows else None,
+            out=path,
+            workers=workers_of(workers),
+            on_round=on_round,
+            **values,
+        )
+    if as_json:
+        print_json({**made.results, "run": str(made.path)})
+        return
+    shown = search_reproduction_table if table in searches.TABLES else reproduction_table
+    print_tables(shown(made.results), footer=f"Runs: {made.path}")

@@ -1,0 +1,37 @@
+"""Commands that show what exists: report, list."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from comity.cli.options import Json
+from comity.cli.terminal import print_json, print_tables, show
+
+
+def report(
+    path: Annotated[Path, typer.Argument(help="A finished run, search or comparison.")],
+    as_json: Json = False,
+) -> None:
+    """Draw the pictures and the page of a run or search again, and print its tables."""
+    from comity import api
+
+    show(api.report(path), as_json)
+
+
+def list_(
+    what: Annotated[
+        Literal["problems", "algorithms", "preferences", "generators"], typer.Argument()
+    ],
+    as_json: Json = False,
+) -> None:
+    """List problems, algorithms, preference distributions, or generators of searches."""
+    from comity.cli.listing import catalogue, catalogue_table
+
+    entries = catalogue(what)
+    if as_json:
+        print_json({what: entries})
+    else:
+        print_tables(catalogue_table(what, entries))

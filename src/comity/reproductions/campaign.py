@@ -1,0 +1,129 @@
+"""Campaigns: the comparisons behind a printed table, executed or used again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from comity.configuration import read_toml
+from comity.core.storage import write_whole
+from comity.core.typing import OnRound
+from comity.errors import UserError
+from comity.runs import compare
+from comity.runs.compare import Comparison
+from comity.runs.execute import free_path
+from comity.runs.parallel import Work
+from comity.searches import comparison as search_comparison
+from comity.searches.comparison import SearchComparison
+
+C = TypeVar("C", bound=Comparison | SearchComparison)
+
+
+@dataclass(frozen=True)
+class Kind(Generic[C]):
+    """Way of starting and executing one kind of comparison."""
+
+    file: str
+    """Name of the file with the plan."""
+    start: Callable[..., Path]
+    """Checks the plan and creates the directory."""
+    execute: Callable[..., C]
+    """Executes what is not finished: path, workers, on_round and, if not the default, work."""
+
+
+RUNS: Kind[Comparison] = Kind(compare.PLAN, compare.start_comparison, compare.run_plan)
+SEARCHES: Kind[SearchComparison] = Kind(
+    search_comparison.PLAN, search_comparison.start_searches, search_comparison.run_search_plan
+)
+
+
+@dataclass(frozen=True)
+class Campaign(Generic[C]):
+    """The comparisons behind a printed table, and how their results make up ours."""
+
+    kind: Kind[C]
+    name: str
+    """Name of the directory where none is given."""
+    plans: Mapping[str, Mapping[str, Any]]
+    """Arguments of each comparison's ``start``, by directory."""
+    tabulate: Callable[[Mapping[str, C]], dict[str, Any]]
+    """Returns the table from the finished comparisons, by directory."""
+    checked: Collection[str] = ()
+    """Arguments that must equal those of comparisons that exist already."""
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    """A printed table with our own measurements beside each of its rows."""
+
+    path: Path
+    """Directory of the comparisons."""
+    results: dict[str, Any]
+    """The table, as in the JSON file of its name."""
+    comparisons: tuple[Comparison | SearchComparison, ...] = ()
+    """The comparisons behind the table."""
+
+
+def execute_campaign(
+    table: str,
+    campaign: Campaign[C],
+    *,
+    out: str | Path | None = None,
+    workers: int = 1,
+    on_round: OnRound | None = None,
+    work: Work | None = None,
+) -> Reproduction:
+    """Execute what is not finished of a campaign, and write the table beside it as JSON.
+
+    Args:
+        table: Name of the printed table.
+        campaign: Its comparisons.
+        out: Directory, in which finished runs are used again; None: a new one under ``runs/``.
+        workers: Number of processes that share the runs or searches.
+        on_round: Called after each round with rounds done, rounds in all, and a short text.
+        work: Brings the run or search in a directory to its end; None: only executes it.
+    """
+    path = Path(out) if out is not None else free_path(campaign.name)
+    options = {} if work is None else {"work": work}
+    comparisons: dict[str, C] = {}
+    for number, (name, plan) in enumerate(campaign.plans.items()):
+        notify = _part_of(on_round, number, len(campaign.plans))
+        place, file = path / name, path / name / campaign.kind.file
+        if file.is_file():
+            check_plan(file, **{key: plan[key] for key in campaign.checked})
+        else:
+            campaign.kind.start(**plan, out=place)
+        comparisons[name] = campaign.kind.execute(place, workers, notify, **options)
+    results = campaign.tabulate(comparisons)
+    write_whole(path / f"{table}.json", (json.dumps(results, indent=2) + "\n").encode())
+    return Reproduction(path, results, tuple(comparisons.values()))
+
+
+def _part_of(on_round: OnRound | None, number: int, count: int) -> OnRound:
+    """Return the progress of one comparison as part of that of ``count`` equal ones."""
+
+    def notify(done: int, total: int, text: str) -> None:
+        if on_round is not None:
+            on_round(done + number * total, count * total, text)
+
+    return notify
+
+
+def check_plan(file: Path, **values: Any) -> None:
+    """Refuse to use the runs of an earlier plan for another problem or other settings.
+
+    Args:
+        file: The earlier plan.
+        **values: What it must hold.
+    """
+    plan = read_toml(file)
+    earlier = {**plan.pop("settings"), **plan}
+    for name, value in values.items():
+        if earlier.get(name) != value:
+            raise UserError(
+                f"out: {file.parent} holds runs with {name} = {earlier.get(name)}, not {value}. "
+                "Choose another directory."
+            )

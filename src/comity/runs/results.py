@@ -1,0 +1,248 @@
+"""Results of runs: what ``results.json`` and the lines of ``history.jsonl`` hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, cast
+
+import numpy as np
+
+from comity.configuration import Configuration
+from comity.core.pareto import front, hypervolume, reach
+from comity.core.typing import AnyArray, FloatArray
+from comity.datasets.partition import fingerprint
+from comity.federation.messages import RoundMetrics
+from comity.federation.server import RoundRecord
+from comity.problems import DataProblem, EnvironmentProblem, Problem
+from comity.runs.directory import Spans
+from comity.runs.schema import ClientResult, HistoryEntry, Metrics, Results, SpanResult, Vectors
+
+_LARGEST_MIXING = 100  # a larger matrix makes no picture and would fill the disk
+
+
+def finite(values: Iterable[float]) -> list[float | None]:
+    """Return numbers for JSON: None in place of those that are not finite."""
+    return [float(value) if np.isfinite(value) else None for value in values]
+
+
+# -- history -------------------------------------------------------------------------------
+
+
+def history_entry(
+    record: RoundRecord, metrics: RoundMetrics, everyone: FloatArray | None = None
+) -> HistoryEntry:
+    """Return a round as a line of the history.
+
+    Args:
+        record: The round as the server saw it.
+        metrics: Metrics of the clients that answered.
+        everyone: Objective vectors of all clients on validation data after this round (clients x
+            objectives), in rounds in which they are evaluated.
+    """
+    entry: dict[str, Any] = {
+        "round": record.round,
+        "clients": list(record.clients),
+        "steps": metrics.steps.tolist(),
+        "validation_steps": metrics.validation_steps.tolist(),
+        "skipped": metrics.skipped.tolist(),
+        "received": _vectors(metrics.received),
+        "trained": _vectors(metrics.trained),
+        "kept": _vectors(metrics.kept),
+        **({} if everyone is None else {"everyone": _vectors(everyone)}),
+        "declined": metrics.declined.tolist(),
+        "clusters": record.clusters,
+        "chosen": record.chosen,
+        "conflict": record.conflict,
+        **({"server": record.diagnostics} if record.diagnostics else {}),
+        "mixing": _vectors(record.mixing if _drawable(record.mixing) else None),
+        **({"absent": record.absent} if record.absent else {}),
+        "bytes_up": record.bytes_up,
+        "bytes_down": record.bytes_down,
+        "events": [*record.events, *(metrics.remarks if record.round == 1 else ())],
+    }
+    return cast(HistoryEntry, entry)
+
+
+def _vectors(rows: AnyArray | None) -> Vectors:
+    return None if rows is None else [finite(row) for row in rows]
+
+
+def _drawable(mixing: AnyArray | None) -> bool:
+    return mixing is not None and len(mixing) <= _LARGEST_MIXING
+
+
+# -- results -------------------------------------------------------------------------------
+
+
+def summarise(
+    configuration: Configuration,
+    kept: FloatArray,
+    last: FloatArray,
+    history: Sequence[HistoryEntry],
+    on_all_test_data: FloatArray | None = None,
+) -> Results:
+    """Return the results of a run.
+
+    Args:
+        configuration: The run's configuration.
+        kept: Objective vectors of the models that clients keep (clients x objectives).
+        last: Objective vectors of the models of the last round, likewise.
+        history: All entries of the run's history.
+        on_all_test_data: Objective vectors of the kept models on the test samples of all clients.
+    """
+    problem, preferences = configuration.get_problem(), configuration.get_preferences()
+    target, optimum = problem.target(), problem.optimum(preferences)
+    trivial = problem.trivial(
+        range(configuration.clients), configuration.seed, configuration.test_episodes
+    )
+    results: dict[str, Any] = {
+        **_settings(configuration),
+        "reference_point": list(problem.reference_point),
+        **_protocol(configuration, problem),
+        "metrics": problem.measures(kept, preferences),
+    }
+    if not np.array_equal(kept, last, equal_nan=True):
+        results["metrics_last"] = problem.measures(last, preferences)
+    results["trivial"] = problem.trivial_measures(trivial, preferences)
+    if on_all_test_data is not None:
+        results["metrics"] |= _global_metrics(problem, on_all_test_data)
+        results["metrics"]["trivial_hypervolume"] = results["trivial"]["hypervolume"]
+    if optimum is not None and target is not None:
+        results["optimum"] = {
+            "mean_scalarised": float(optimum.mean()),
+            "hypervolume": hypervolume(target, problem.reference_point),
+        }
+    results["per_client"] = _per_client(problem, preferences, kept, last, optimum)
+    results["front"] = front(kept[problem.counts(kept)]).tolist()
+    results["communication"] = {
+        "bytes_up": sum(entry["bytes_up"] for entry in history),
+        "bytes_down": sum(entry["bytes_down"] for entry in history),
+    }
+    return cast(Results, {**results, **_effort(problem, preferences, history)})
+
+
+def span_result(spans: Spans, reference: Sequence[float]) -> SpanResult:
+    """Return the hypervolume that each client's model spans over many preferences.
+
+    Args:
+        spans: The preferences and the objective vectors that clients reach at them.
+        reference: The reference point of the hypervolume.
+    """
+    volumes = reach(spans.vectors, reference)
+    return {
+        "preferences": len(spans.preferences),
+        "hypervolume": float(volumes.mean()),
+        "per_client": volumes.tolist(),
+    }
+
+
+def _settings(configuration: Configuration) -> dict[str, Any]:
+    """Return the settings that identify a run."""
+    preferences = configuration.preferences
+    return {
+        "problem": configuration.problem_name,
+        "algorithm": configuration.algorithm,
+        **({} if configuration.wrapper == "none" else {"wrapper": configuration.wrapper}),
+        "seed": configuration.seed,
+        "clients": configuration.clients,
+        "rounds": configuration.rounds,
+        "preferences": preferences if isinstance(preferences, str) else "given",
+        "keep": configuration.keep,
+        "keep_scope": configuration.keep_scope,
+        "guard": configuration.guard,
+        "fine_tune": configuration.fine_tune,
+    }
+
+
+def _protocol(configuration: Configuration, problem: Problem) -> dict[str, Any]:
+    """Return what a reader needs to compare figures, beyond the settings of every run."""
+    if not isinstance(problem, DataProblem):
+        return {
+            "episodes": {
+                "validation": configuration.validation_episodes,
+                "test": configuration.test_episodes,
+            }
+        }
+    shares = problem.shares()
+    parts = ("train", "validation", "test")
+    protocol: dict[str, Any] = {
+        "partition": configuration.partition,
+        "sizes": configuration.sizes,
+        "samples": {part: [len(getattr(share, part)) for share in shares] for part in parts},
+        "split": fingerprint(shares),
+        "notes": list(problem.samples().notes),
+    }
+    if problem.strict_point is not None:
+        protocol["strict_reference_point"] = list(problem.strict_point())
+    return protocol
+
+
+def _global_metrics(problem: Problem, vectors: FloatArray) -> Metrics:
+    """Return the mean over clients of each objective on the test samples of all clients."""
+    means = np.nanmean(vectors, axis=0).round(6).tolist()
+    return {
+        f"global_{objective.name}": mean
+        for objective, mean in zip(problem.objectives, means, strict=True)
+    }
+
+
+def _per_client(
+    problem: Problem,
+    preferences: FloatArray,
+    kept: FloatArray,
+    last: FloatArray,
+    optimum: FloatArray | None,
+) -> list[ClientResult]:
+    """Return one entry per client; vectors of last models only if any client's differ."""
+    names = [objective.name for objective in problem.objectives]
+    differ = not np.array_equal(kept, last, equal_nan=True)
+    rows: list[ClientResult] = []
+    for client, preference in enumerate(preferences):
+        row: ClientResult = {
+            "client": client,
+            "preference": preference.tolist(),
+            "objectives": dict(zip(names, finite(kept[client]), strict=True)),
+            "scalarised": finite([preference @ kept[client]])[0],
+        }
+        if differ:
+            row["objectives_last"] = dict(zip(names, finite(last[client]), strict=True))
+        if optimum is not None:
+            row["optimum"] = float(optimum[client])
+        rows.append(row)
+    return rows
+
+
+def _effort(
+    problem: Problem, preferences: FloatArray, history: Sequence[HistoryEntry]
+) -> dict[str, Any]:
+    """Return what training took, and with data what local training added."""
+    last = history[-1]
+    if isinstance(problem, EnvironmentProblem):
+        return {
+            "environment_steps": {
+                "training": sum(last["steps"]),
+                "validation": sum(last["validation_steps"]),
+            }
+        }
+    return {
+        "validation": _validation(history, preferences),
+        "training_steps": sum(last["steps"]),
+        "skipped_terms": sum(last["skipped"]),
+    }
+
+
+def _validation(
+    history: Sequence[HistoryEntry], preferences: FloatArray
+) -> dict[str, float | None]:
+    """Return the mean scalarised score before and after local training.
+
+    Both come from the last round that has both, over its participants.
+    """
+    for entry in reversed(history):
+        received, trained = entry["received"], entry["trained"]
+        if received is not None and trained is not None:
+            weights = preferences[entry["clients"]]
+            scores = [np.array(rows, dtype=float) * weights for rows in (received, trained)]
+            means = finite([float(values.sum(axis=1).mean()) for values in scores])
+            return {"received": means[0], "trained": means[1]}
+    return {}

@@ -1,0 +1,101 @@
+"""Comparisons: plans, directories and the figures of the table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from comity.configuration import read_toml
+from comity.errors import UserError
+from comity.runs.compare import (
+    PLAN,
+    merge,
+    open_comparison,
+    run_plan,
+    seed_list,
+    split_entries,
+    spread_of,
+    start_comparison,
+)
+
+SHORT = {"clients": 2, "rounds": 1, "chunk": 2}
+
+
+def test_seeds_are_a_number_or_a_list():
+    assert seed_list(3) == [1, 2, 3]
+    assert seed_list((11, 17)) == [11, 17]
+
+
+def test_entries_are_split_at_commas_outside_brackets():
+    text = "fedavg, fedpref[guard=false,top_r=1],cfl+ft"
+    assert split_entries(text) == ["fedavg", "fedpref[guard=false,top_r=1]", "cfl+ft"]
+
+
+def test_settings_are_merged_table_by_table():
+    common = {"rounds": 2, "dqn": {"local_steps": 5, "gamma": 0.9}}
+    assert merge(common, {"rounds": 3, "dqn": {"gamma": 0.5}}) == {
+        "rounds": 3,
+        "dqn": {"local_steps": 5, "gamma": 0.5},
+    }
+    assert common["rounds"] == 2
+
+
+def test_mean_and_spread_are_of_the_runs_that_have_a_finite_measure():
+    rows = [{"a": 1.0, "b": float("nan")}, {"a": 3.0, "c": 5.0}, {"a": float("inf")}]
+    assert spread_of(rows) == {
+        "a": {"mean": 2.0, "std": 1.0},
+        "c": {"mean": 5.0, "std": 0.0},
+    }
+
+
+def test_a_plan_is_checked_before_anything_is_written(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for entries, fault in (
+        (["fedavg", "fedavg"], "twice"),
+        ([], "at least one algorithm"),
+        (["fedavgg"], "fedavg"),
+    ):
+        with pytest.raises(UserError, match=fault):
+            start_comparison("tiny-treasure", algorithms=entries)
+    assert not list(tmp_path.iterdir())
+    path = start_comparison("tiny-treasure", algorithms=["fedavg"], seeds=2, **SHORT)
+    assert path == Path("runs/tiny-treasure-comparison")
+    plan = read_toml(path / PLAN)
+    assert plan["seeds"] == [1, 2]
+    assert plan["preferences"] == ["dirichlet"]
+    assert plan["settings"] == SHORT
+    with pytest.raises(UserError, match="not finished"):
+        open_comparison(path)
+    with pytest.raises(UserError, match="exists already"):
+        start_comparison("tiny-treasure", algorithms=["fedavg"], out=path)
+
+
+def test_runs_are_keyed_by_entry_and_preferences(tmp_path):
+    entries, kinds = ["fedavg", "no-communication"], ["dirichlet", "equidistant"]
+    path = start_comparison(
+        "tiny-treasure",
+        algorithms=entries,
+        seeds=2,
+        preferences=kinds,
+        out=tmp_path / "c",
+        **SHORT,
+    )
+    rounds: list[tuple[int, int]] = []
+    comparison = run_plan(path, on_round=lambda done, total, text: rounds.append((done, total)))
+    assert rounds == [(done, 8) for done in range(1, 9)]
+    assert list(comparison.runs) == [(entry, kind) for entry in entries for kind in kinds]
+    row = comparison.results["rows"][0]
+    runs = comparison.runs["fedavg", "dirichlet"]
+    values = [run.results["metrics"]["mean_scalarised"] for run in runs]
+    assert row["metrics"]["mean_scalarised"]["mean"] == pytest.approx(sum(values) / 2)
+    other = comparison.runs["no-communication", "dirichlet"]
+    gains = [
+        mine.results["metrics"]["mean_scalarised"] - its.results["metrics"]["mean_scalarised"]
+        for mine, its in zip(runs, other, strict=True)
+    ]
+    assert row["paired"]["no-communication"]["each"] == [round(gain, 6) for gain in gains]
+    assert row["runs"] == ["fedavg_dirichlet/seed-1", "fedavg_dirichlet/seed-2"]
+    opened = open_comparison(path)
+    assert opened.results == comparison.results
+    assert list(opened.runs) == list(comparison.runs)

@@ -1,0 +1,98 @@
+"""Run directories: what is written, read again, and refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from comity.core.fleet import Fleet
+from comity.errors import UserError
+from comity.runs.directory import Run, Spans, load_model
+from tests.tiny import tiny
+
+
+@pytest.fixture
+def run(tmp_path) -> Run:
+    return Run.create(tmp_path / "run", tiny(clients=2, algorithm="fedavg"))
+
+
+def test_a_new_run_holds_its_configuration_and_nothing_else(run):
+    assert [path.name for path in run.path.iterdir()] == ["config.toml"]
+    assert Run.open(run.path).configuration == tiny(clients=2, algorithm="fedavg")
+    assert not run.finished
+    assert run.history == []
+    assert run.spans is None
+    assert run.load_checkpoint() is None
+    with pytest.raises(UserError, match=r"not finished. Go on with: comity resume"):
+        _ = run.results
+
+
+def test_existing_and_foreign_directories_are_refused(run, tmp_path):
+    with pytest.raises(UserError, match=r"exists already.*comity resume"):
+        Run.create(run.path, tiny())
+    with pytest.raises(UserError, match=r"not a run directory: it has no config\.toml"):
+        Run.open(tmp_path)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UserError, match="out: cannot create"):
+        Run.create(tmp_path / "file" / "run", tiny())
+
+
+def test_history_is_cut_back_to_a_checkpoint(run):
+    for number in (1, 2, 3):
+        run.append_history({"round": number})
+    run.cut_history(2)
+    assert run.history == [{"round": 1}, {"round": 2}]
+    with pytest.raises(UserError, match="damaged: 2 of 4 rounds are left"):
+        run.cut_history(4)
+
+
+def test_checkpoints_come_back_as_they_were(run):
+    run.save_checkpoint({"a": np.arange(3.0)}, {"seconds": 1.5})
+    checkpoint = run.load_checkpoint()
+    assert checkpoint is not None
+    np.testing.assert_array_equal(checkpoint[0]["a"], [0.0, 1.0, 2.0])
+    assert checkpoint[1]["seconds"] == 1.5
+
+
+def test_vectors_have_nan_where_a_score_is_undefined(run):
+    clients = [
+        {"objectives": {"treasure": 8.2, "time": -3.0}},
+        {"objectives": {"treasure": None, "time": -1.0}, "objectives_last": {"a": 1.0, "b": 2.0}},
+    ]
+    run.save_results({"per_client": clients}, 2.5, {"clients": 2.0, "server": 0.25})
+    np.testing.assert_array_equal(run.vectors, [[8.2, -3.0], [np.nan, -1.0]])
+    np.testing.assert_array_equal(run.vectors_last, [[8.2, -3.0], [1.0, 2.0]])
+    assert run.seconds == 2.5
+    assert run.spent == {"clients": 2.0, "server": 0.25}
+    assert run.finished
+
+
+def test_damaged_results_are_named(run):
+    (run.path / "results.json").write_text("{")
+    with pytest.raises(UserError, match=r"results\.json is damaged"):
+        _ = run.results
+
+
+def test_spans_and_models_come_back_as_they_were(run):
+    spans = Spans(np.array([[0.5, 0.5]]), np.ones((2, 1, 2)))
+    run.save_spans(spans)
+    assert run.spans is not None
+    np.testing.assert_array_equal(run.spans.vectors, spans.vectors)
+    template = run.configuration.get_module()
+    fleet = Fleet.of(template, 2).clone()
+    fleet.tensors["0.weight"][1] += 1.0
+    run.save_models(fleet)
+    second = load_model(run.path / "models" / "client-1.safetensors", template)
+    np.testing.assert_array_equal(
+        second.state_dict()["0.weight"].numpy(), fleet["0.weight"][1].numpy()
+    )
+
+
+def test_clients_and_preferences_that_a_run_lacks_are_named(run):
+    run.save_results({"per_client": [{}, {}]}, 0.0)
+    with pytest.raises(UserError, match=r"client = 2: .* they are 0 to 1"):
+        run.model(2)
+    with pytest.raises(UserError, match=r"2 objectives .* got 3 weights"):
+        run.model_for(0, [0.2, 0.3, 0.5])
+    with pytest.raises(UserError, match="a model of fedavg takes no preference"):
+        run.model_for(0, [0.5, 0.5])

@@ -1,0 +1,50 @@
+"""Jobs over several processes, with one progress."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from comity.core.typing import OnRound
+from comity.problems import find
+from comity.runs.parallel import Job, run_jobs
+
+
+def write_process(path: Path, on_round: OnRound) -> None:
+    """Write down which process did the job."""
+    on_round(1, 2, "first")
+    on_round(2, 2, "second")
+    path.write_text(str(os.getpid()))
+
+
+def fail(path: Path, on_round: OnRound) -> None:
+    raise ValueError(path.name)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_progress_is_counted_over_all_jobs(workers, tmp_path):
+    jobs = [Job(tmp_path / name, 2) for name in "ab"]
+    rounds: list[tuple[int, int]] = []
+    problem = find("deep-sea-treasure")
+    run_jobs(
+        jobs,
+        write_process,
+        problem,
+        workers,
+        lambda done, total, text: rounds.append((done, total)),
+    )
+    assert rounds == [(1, 4), (2, 4), (3, 4), (4, 4)]
+    alone = [job.path.read_text() == str(os.getpid()) for job in jobs]
+    assert alone == [workers == 1] * 2
+
+
+def test_the_fault_of_a_job_reaches_its_caller(tmp_path):
+    jobs = [Job(tmp_path / name, 1) for name in "ab"]
+    with pytest.raises(ValueError, match=r"[ab]"):
+        run_jobs(jobs, fail, find("deep-sea-treasure"), 2, None)
+
+
+def test_no_jobs_are_no_work(tmp_path):
+    run_jobs([], fail, find("deep-sea-treasure"), 2, None)
