@@ -260,7 +260,7 @@ def test_pooled_fronts_are_stairs(compared: Comparison) -> None:
 
 def test_runs_with_shared_weights_are_one_set_of_means(compared: Comparison) -> None:
     better, worse = compared.runs["fedavg", "dirichlet"]
-    runs = {"fedavg|same:0.1,0.9": [worse], "fedavg|same:0.9,0.1": [better]}
+    runs = {("fedavg", "same:0.1,0.9"): [worse], ("fedavg", "same:0.9,0.1"): [better]}
     figure = fronts(tabulate(PROBLEM, runs, compared.path), runs)
     assert figure is not None
     (axes,) = figure.axes

@@ -74,9 +74,9 @@ def compared(spanning: Make, made: Make, tmp_path: Path) -> Comparison:
 
     about = {"problem": "praffl-synthetic", "clients": 2}
     runs = {
-        "praffl|given": [spanning("p1", **about), spanning("p2", (TWO, ONE), **about)],
-        "fedfb|given": [single("fedfb", [0.7, 0.8], [0.6, 0.7])],
-        "agnostic-fair-pooled|given": [single("agnostic-fair-pooled", [0.6, 0.5], [0.8, 0.5])],
+        ("praffl", "given"): [spanning("p1", **about), spanning("p2", (TWO, ONE), **about)],
+        ("fedfb", "given"): [single("fedfb", [0.7, 0.8], [0.6, 0.7])],
+        ("agnostic-fair-pooled", "given"): [single("agnostic-fair-pooled", [0.6, 0.5], [0.8, 0.5])],
     }
     return Comparison(tmp_path, tabulate("praffl-synthetic", runs, tmp_path), runs)
 
@@ -236,7 +236,7 @@ def test_spans_are_lines_and_single_models_are_points(compared: Comparison) -> N
 
 
 def test_no_span_no_picture(compared: Comparison) -> None:
-    runs = {key: seeds for key, seeds in compared.runs.items() if key != "praffl|given"}
+    runs = {key: seeds for key, seeds in compared.runs.items() if key != ("praffl", "given")}
     assert reaches(tabulate("praffl-synthetic", runs, compared.path), runs) is None
 
 
