@@ -239,7 +239,7 @@ def _refuse_unfit(
     name: str, algorithm: type[Algorithm], problem: Problem, values: Mapping[str, Any]
 ) -> None:
     """What an algorithm cannot do here, and settings that exclude each other."""
-    groups = problem.groups if isinstance(problem, DataProblem) else {}
+    groups = problem.attributes if isinstance(problem, DataProblem) else {}
     if algorithm.needs_groups and len(groups) != 1:
         raise UserError(
             f"{name} balances the groups of one attribute of people; {problem.name} has "

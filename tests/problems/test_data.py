@@ -58,14 +58,14 @@ def test_data_must_be_dealt_out_first():
         with pytest.raises(UserError, match="problem forty: its data have not been dealt out"):
             ask()
     assert PROBLEM.partitioned(2, 1, "iid", "equal").shares()
-    assert PROBLEM.deal is None, "a problem is not changed by dealing it out"
+    assert PROBLEM.partition_spec is None, "a problem is not changed by dealing it out"
 
 
 def test_a_deal_is_every_row_once_by_clients_seed_partition_and_sizes():
-    def rows(*deal):
+    def rows(*spec):
         return [
             np.concatenate([s.train, s.validation, s.test]).tolist()
-            for s in PROBLEM.partitioned(*deal).shares()
+            for s in PROBLEM.partitioned(*spec).shares()
         ]
 
     even = rows(2, 1, "iid", "equal")
@@ -107,7 +107,7 @@ def test_several_clients_are_judged_as_each_alone():
         "label": torch.tensor([[1.0, 1.0, 0.0], [0.0, 1.0, 1.0]]),
         "weight": torch.tensor([[1.0, 1.0, 1.0], [1.0, 1.0, 0.0]]),  # the last one only fills up
     }
-    found = PROBLEM.judged(outputs, batch)
+    found = PROBLEM.evaluate_outputs(outputs, batch)
     assert found.dtype == np.float64
     np.testing.assert_allclose(found, [[1 / 3, 2 / 3], [1.0, 0.5]])
 

@@ -44,7 +44,7 @@ class Cells:
 
     def __init__(self, problem: Problem) -> None:
         assert isinstance(problem, DataProblem)
-        ((self.column, self.groups),) = problem.groups.items()
+        ((self.column, self.groups),) = problem.attributes.items()
 
     def members(self, batch: Batch) -> Tensor:
         """The weight of each sample in each group (samples x groups)."""

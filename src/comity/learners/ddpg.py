@@ -23,9 +23,9 @@ from comity.learners.off_policy import (
     OffPolicySettings,
     ReplayCohort,
 )
-from comity.problems.base import EnvironmentProblem
-from comity.problems.environments import Policy
+from comity.problems.environments import EnvironmentProblem
 from comity.problems.networks import ActorCritic
+from comity.problems.simulators import Policy
 from comity.settings import setting
 
 

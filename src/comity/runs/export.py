@@ -210,13 +210,13 @@ def _layer(what: Mapping[str, Any]) -> nn.Module:
 
 def _features(problem: Problem) -> list[str] | None:
     """The names of the inputs, where they come from a table."""
-    encode = problem.encode if isinstance(problem, DataProblem) else None
-    return None if encode is None else list(encode.features)
+    features = problem.features() if isinstance(problem, DataProblem) else ()
+    return list(features) or None
 
 
 def _scaling(problem: Problem) -> dict[str, list[float]] | None:
     """What is subtracted from each raw input and what it is then divided by, if that is all."""
-    if not isinstance(problem, DataProblem) or problem.encode is None:
+    if not isinstance(problem, DataProblem) or not problem.features():
         return None
     raw, learned = problem.samples().columns["inputs"].double(), problem.columns()["inputs"]
     ends = torch.stack([torch.zeros(raw.shape[1]), torch.ones(raw.shape[1])]).double()

@@ -13,7 +13,7 @@ from comity.core.threads import limited
 from comity.core.typing import BoolArray, FloatArray, OnRound
 from comity.errors import UserError
 from comity.problems import Problem, register
-from comity.problems.environments import idle_returns
+from comity.problems.simulators import idle_returns
 from comity.runs.execute import check_workers, free_path
 from comity.searches.configuration import (
     SearchConfiguration,

@@ -232,9 +232,8 @@ class Supervised:
     # -- what goes with a crew -------------------------------------------------------------
 
     def _count_skipped(self, owners: IntArray, batches: Tensor, steps: IntArray) -> None:
-        undefined = self._problem.undefined
-        if undefined is not None:
-            terms: Callable[..., Tensor] = vmap(vmap(undefined))
+        if self._problem.defines("undefined"):
+            terms: Callable[..., Tensor] = vmap(vmap(self._problem.undefined))
             found = terms(self._holdings.gather(batches, inputs=False)).sum(dim=2).numpy()
             taken = np.arange(batches.shape[1]) < steps[:, None]
             np.add.at(self._skipped, owners, (found * taken).sum(axis=1))

@@ -99,7 +99,7 @@ class Stacked:
         """Scores of some models on all their clients' samples for a purpose."""
         index, weight = self.holdings.part(purpose, rows)
         batch = self.holdings.gather(index, weight, inputs=False)
-        return self._problem.judged(self._answers(tensors, index, rows), batch)
+        return self._problem.evaluate_outputs(self._answers(tensors, index, rows), batch)
 
     @torch.no_grad()
     def evaluate_preferences(
