@@ -247,7 +247,7 @@ def _check(name: str, what: Dataset, table: Table) -> None:
     """Compare a table's counts with those that the data set is known to have."""
     found = {"rows": len(table.label), "positives": int(table.label.sum())}
     expected = {"rows": what.rows, "positives": what.positives}
-    codings = {key: (table.sensitive[key], table.groups[key]) for key in table.groups}
+    codings = {key: (table.sensitive[key], names) for key, names in table.attribute_values.items()}
     if table.silos is not None:
         codings["site"] = table.silos, table.silo_names
     for coding, counts in what.counts.items():

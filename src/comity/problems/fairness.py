@@ -198,13 +198,13 @@ def _samples(source: Callable[[], Table], aims: tuple[Aim, ...]) -> Samples:
     table = source()
     attributes = list(dict.fromkeys(aim.attribute for aim in aims))
     codes = {attribute: table.sensitive[attribute] for attribute in attributes}
-    sizes = [2, *(len(table.groups[attribute]) for attribute in attributes)]
+    sizes = [2, *(len(table.attribute_values[attribute]) for attribute in attributes)]
     strata = np.ravel_multi_index([table.label, *codes.values()], sizes)
     count = int(strata.max()) + 1
     needed: dict[int, tuple[str, IntArray]] = {}
     for aim in aims:
         for label in _LABELS[aim.metric]:
-            for value, name in enumerate(table.groups[aim.attribute]):
+            for value, name in enumerate(table.attribute_values[aim.attribute]):
                 rows = codes[aim.attribute] == value
                 if label is not None:
                     rows &= table.label == label

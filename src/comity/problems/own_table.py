@@ -83,15 +83,15 @@ def _described(text: str) -> DataProblem:
 def _posed(what: Description, table: partial[Table]) -> DataProblem:
     _check(what)
     found = table()
-    names = list(what.sensitive) or list(found.groups)
+    names = list(what.sensitive) or list(found.attribute_values)
     for name in names:
-        if name not in found.groups:
-            raise unknown(f"sensitive attribute of {what.data}", name, found.groups)
+        if name not in found.attribute_values:
+            raise unknown(f"sensitive attribute of {what.data}", name, found.attribute_values)
     return fairness_problem(
         what.name,
         f"{Path(what.data).name}: fair to {' and '.join(names)}",
         table,
-        {name: len(found.groups[name]) for name in names},
+        {name: len(found.attribute_values[name]) for name in names},
         what.metrics,
         FairnessSettings(**{k: getattr(what, k) for k in FairnessSettings.model_fields}),
     )
