@@ -96,7 +96,7 @@ def test_an_unknown_name_is_refused():
         ({"rows": 921}, "920 rows instead of 921"),
         ({"positives": 500}, "509 positives instead of 500"),
         ({"counts": {"gender": {"female": 193}}}, "194 female instead of 193"),
-        ({"counts": {"site": {"va": 201}}}, "200 va instead of 201"),
+        ({"counts": {"silo": {"va": 201}}}, "200 va instead of 201"),
     ],
 )
 def test_a_damaged_copy_is_refused(monkeypatch, change, message):
