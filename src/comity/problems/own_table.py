@@ -114,8 +114,8 @@ def _check(description: Description) -> None:
                 f"problem.{(own or ['missing'])[0]} means nothing for data = "
                 f"'{description.data}', which comes with all that."
             )
-    lists = {"sensitive": list(description.sensitive), "metrics": description.metrics}
-    for field, values in lists.items():
+    sensitive, metrics = list(description.sensitive), list[str](description.metrics)
+    for field, values in (("sensitive", sensitive), ("metrics", metrics)):
         if len(set(values)) < len(values):
             raise UserError(f"problem.{field} = {values}: names something twice.")
 
