@@ -18,9 +18,8 @@ import numpy as np
 import comity
 from comity.core.rng import stream
 from comity.core.typing import IntArray
-from comity.datasets.partition import Share, shares
+from comity.datasets.partition import ClientRows, PartitionSpec
 from comity.problems import DataProblem, Samples, find
-from comity.problems.data import PartitionSpec
 from comity.report.series.agent import agent_diagnostics
 
 GROUPS = ((0, 1, 2, 3), (3, 4, 5, 6), (7, 8, 9))
@@ -28,24 +27,17 @@ CLIENTS = 9
 KINDS = ("itself", "all classes in common", "one class in common", "no class in common")
 
 
-def partitioner(samples: Samples, deal: PartitionSpec) -> list[Share]:
-    """Give every class to the clients that have it, in equal parts."""
-    owner = np.empty(len(samples.cells), dtype=np.int64)
+def partition(samples: Samples, spec: PartitionSpec) -> list[ClientRows]:
+    """Give every class to the clients of the groups that have it, in equal parts."""
+    owner = np.empty(len(samples.strata), dtype=np.int64)
     for label in range(10):
         having = [client for client in range(CLIENTS) if label in GROUPS[client // 3]]
-        rows = np.flatnonzero(samples.cells == label)
-        rows = stream(deal.seed, "nine clients", label).permutation(rows)
+        rows = np.flatnonzero(samples.strata == label)
+        rows = stream(spec.seed, "nine clients", label).permutation(rows)
         owner[rows] = np.resize(having, len(rows))
     names = tuple(f"client {client}" for client in range(CLIENTS))
-    return shares(
-        samples.cells,
-        CLIENTS,
-        deal.seed,
-        partition="natural",
-        silos=owner,
-        silo_names=names,
-        validation=0.15,
-    )
+    held = replace(samples, needed={}, silos=owner, silo_names=names)
+    return held.partition(PartitionSpec(CLIENTS, spec.seed, "natural"), validation=0.15)
 
 
 def relations() -> IntArray:
@@ -69,7 +61,7 @@ def main() -> None:
     options = parser.parse_args()
     base = find(options.problem)
     assert isinstance(base, DataProblem)
-    problem = replace(base, name=f"nine-{base.name}", partitioner=partitioner)
+    problem = replace(base, name=f"nine-{base.name}", partition=partition)
     total = []
     for seed in options.seeds.split(","):
         run = comity.run(

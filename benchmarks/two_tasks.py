@@ -29,7 +29,7 @@ from rich.table import Table
 import comity
 from comity.core.pareto import hypervolume
 from comity.core.typing import FloatArray
-from comity.problems.multitask import SAMPLES, mnist, multi_task
+from comity.problems.multitask import SAMPLES, multi_task, training_digits
 from comity.report.colours import GREY, PALETTE
 from comity.report.figures.style import MARKERS, canvas, save, styled
 
@@ -141,7 +141,7 @@ def main() -> None:
     parser.add_argument("--repetitions", type=int, default=1)
     parser.add_argument("--picture", type=Path, default=PICTURE)
     options = parser.parse_args()
-    problem = multi_task(f"multi-mnist-{options.samples}", mnist, options.samples)
+    problem = multi_task(f"multi-mnist-{options.samples}", training_digits, options.samples)
     results: dict[str, Points] = {algorithm: {} for algorithm in ALGORITHMS}
     for seed in range(1, options.repetitions + 1):
         for p in SHARES:

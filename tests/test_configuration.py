@@ -106,7 +106,7 @@ def test_a_described_problem_survives_its_file(tmp_path):
     problem = again.get_problem()
     assert [objective.name for objective in problem.objectives] == ["accuracy", "fairness"]
     assert "equalised odds" in problem.objectives[1].meaning
-    assert (problem.losses.slope, problem.network.hidden) == (2.0, (4,))
+    assert (problem.slope, problem.hidden) == (2.0, (4,))
     assert sorted(problem.samples().columns["group:years"].bincount().tolist()) == [30, 30]
     assert problem.samples().columns["label"].sum() == 30
 

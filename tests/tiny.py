@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from dataclasses import replace
 from fnmatch import fnmatchcase
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import gymnasium
@@ -31,8 +31,7 @@ from comity.learners.supervised.learner import Supervised
 from comity.learners.supervised.settings import SupervisedSettings
 from comity.problems import DataProblem, EnvironmentProblem, Objective, Samples, find, register
 from comity.problems.data import batch_of
-from comity.problems.fairness import Network
-from comity.problems.parity import Losses, Scores, commonest
+from comity.problems.parity import commonest, parity_losses, parity_scores
 
 TINY = register(
     replace(
@@ -109,7 +108,7 @@ PEOPLE = register(
     replace(
         find("german-credit-gender-dp"),
         name="tiny-people",
-        network=Network((8,)),
+        hidden=(8,),
         defaults={"batch_size": 64, "learning_rate": 1e-2, "local_steps": 3, "total_steps": 12},
     )
 )
@@ -119,7 +118,7 @@ CROWD = register(
     replace(
         find("german-credit-gender-age-dp"),
         name="tiny-crowd",
-        network=Network((8,)),
+        hidden=(8,),
         defaults={"batch_size": 64, "learning_rate": 1e-2, "local_steps": 4, "total_steps": 16},
     )
 )
@@ -148,10 +147,10 @@ ANSWERS = register(
         reference_point=(0.0, 0.0),
         samples=_answers,
         network=lambda samples: nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 2)),
-        losses=Losses("group:z", "printed"),
-        scores=Scores("group:z", 3),
+        losses=partial(parity_losses, column="group:z", kind="printed"),
+        scores=partial(parity_scores, column="group:z", values=3),
         constant=commonest,
-        groups={"group:z": 3},
+        attributes={"group:z": 3},
         classified=True,
         defaults={"batch_size": 16, "normalise": False, "local_steps": 4, "total_steps": 16},
     )

@@ -403,7 +403,7 @@ def _check_communication(choice: _Choice, run: Mapping[str, Any]) -> None:
 
 def _check_attribute(choice: _Choice, run: Mapping[str, Any]) -> None:
     problem = choice.problem
-    attributes = problem.groups if isinstance(problem, DataProblem) else {}
+    attributes = problem.attributes if isinstance(problem, DataProblem) else {}
     if "attribute" in choice.algorithm.needs and len(attributes) != 1:
         raise UserError(
             f"{choice.name} balances the groups of one attribute of people; {problem.name} has "

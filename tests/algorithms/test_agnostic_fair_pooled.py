@@ -42,7 +42,7 @@ def test_the_mean_of_the_group_is_not_that_of_the_batch():
 @pytest.mark.parametrize("problem", [PEOPLE, ANSWERS], ids=["one-logit", "two-logits"])
 def test_its_loss_is_the_sum_of_entropies_and_twice_the_fairness_term(problem):
     _, _, module, problem = fleet_of(NAME, problem)
-    ((column, _),) = problem.groups.items()
+    ((column, _),) = problem.attributes.items()
     everybody = np.concatenate([share.train for share in problem.shares()])
     batch = batch_of(problem.columns(), everybody[5:25])
     mean = problem.columns()[column][torch.from_numpy(everybody)].float().mean()

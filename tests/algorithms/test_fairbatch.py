@@ -139,7 +139,7 @@ def test_the_step_makes_a_federation_fairer(tmp_path):
 
 def by_hand(problem, fleet, client, steps, alpha, rate, batch_size, round=1):
     """FairBatch of one client in plain PyTorch, from what the fleet holds."""
-    ((column, groups),) = problem.groups.items()
+    ((column, groups),) = problem.attributes.items()
     model = problem.model()
     model.load_state_dict({n: fleet[f"model.{n}"][client].clone() for n in model.state_dict()})
     rows = problem.shares()[client].train

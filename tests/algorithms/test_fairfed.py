@@ -159,7 +159,7 @@ def test_clients_count_the_answers_of_the_model_that_they_received(problem):
     )
     said, gradients = asked
     assert gradients is None
-    ((column, groups),) = problem.groups.items()
+    ((column, groups),) = problem.attributes.items()
     for client, share in enumerate(problem.shares()):
         data = batch_of(problem.columns(), share.train)
         outputs = module(data["inputs"]).detach()

@@ -111,7 +111,7 @@ def test_clients_sum_losses_by_label_and_group(problem):
         models, np.arange(3), algorithm.surveys, 1, algorithm.survey_client(problem)
     )
     assert set(said) == {"cells", "cell_losses"}
-    ((column, groups),) = problem.groups.items()
+    ((column, groups),) = problem.attributes.items()
     for client, share in enumerate(problem.shares()):
         data = batch_of(problem.columns(), share.train)
         losses = cross_entropy(module(data["inputs"]), data["label"]).detach()

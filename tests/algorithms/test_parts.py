@@ -13,7 +13,7 @@ import comity.report
 from comity.algorithms import make
 from comity.algorithms.parts import Split, add_prefix, frozen, mmd, split, strip_prefix
 from comity.configuration import configure
-from comity.datasets.partition import Share
+from comity.datasets.partition import ClientRows
 from comity.errors import UserError
 from comity.federation.engines.embedded import EmbeddedEngine
 from comity.federation.loop import RoundLoop
@@ -180,19 +180,19 @@ def test_the_discrepancy_is_zero_for_equal_batches_and_does_not_know_their_order
 # -- clients with little -------------------------------------------------------------------
 
 
-def _odd(samples, deal) -> list[Share]:
+def _odd(samples, spec) -> list[ClientRows]:
     """Only noes, only yeses, five samples for training, and all that is left."""
     label = samples.columns["label"].numpy()
     no, yes = np.flatnonzero(label == 0), np.flatnonzero(label == 1)
     mixed = np.sort(np.concatenate([no[40:], yes[40:]]))
     mine = [no[:40], yes[:40], mixed[:15], mixed[15:]]
     return [
-        Share(rows[: (cut := len(rows) - 10)], rows[cut : cut + 5], rows[cut + 5 :])
+        ClientRows(rows[: (cut := len(rows) - 10)], rows[cut : cut + 5], rows[cut + 5 :])
         for rows in mine
     ]
 
 
-ODD = register(replace(ANSWERS, name="tiny-odd", partitioner=_odd))
+ODD = register(replace(ANSWERS, name="tiny-odd", partition=_odd))
 
 
 WRAPPERS = ["none", "confree"]

@@ -5,16 +5,34 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from comity.datasets.partition import Share, cut, deal, fingerprint, shares
+from comity.datasets.apportionment import apportion
+from comity.datasets.partition import (
+    ClientRows,
+    PartitionSpec,
+    Strata,
+    cut,
+    fingerprint,
+    partition_rows,
+)
 from comity.errors import UserError
 from comity.problems import find
 
 
-def parts(share: Share):
+def shares(strata, clients, seed, *, partition="iid", sizes="equal", needed=(), **more):
+    """Rows of each client; what is not about the rows themselves is passed on."""
+    about = {
+        name: more.pop(name) for name in ("silos", "silo_names", "stratum_names") & more.keys()
+    }
+    needed = needed if isinstance(needed, dict) else {stratum: (stratum,) for stratum in needed}
+    spec = PartitionSpec(clients, seed, partition, sizes)
+    return partition_rows(Strata(strata, needed, **about), spec, **more)
+
+
+def parts(share: ClientRows):
     return share.train, share.validation, share.test
 
 
-def held(share: Share):
+def held(share: ClientRows):
     return np.concatenate(parts(share))
 
 
@@ -111,8 +129,8 @@ def test_needed_cells_reach_every_client_from_those_that_have_most():
 
 def test_dealing_keeps_totals_and_makes_up_for_rounding():
     thirds = np.full((3, 3), 1 / 3)
-    assert deal(thirds, np.zeros(3, dtype=int)).tolist() == [[1, 0, 0], [0, 1, 0], [0, 0, 1]]
-    assert deal(np.array([[7.5, 0.4, 1.1]]), np.array([2])).tolist() == [[5, 2, 2]]
+    assert apportion(thirds, np.zeros(3, dtype=int)).tolist() == [[1, 0, 0], [0, 1, 0], [0, 0, 1]]
+    assert apportion(np.array([[7.5, 0.4, 1.1]]), np.array([2])).tolist() == [[5, 2, 2]]
 
 
 @settings(max_examples=100, deadline=None)
@@ -120,7 +138,7 @@ def test_dealing_keeps_totals_and_makes_up_for_rounding():
 def test_dealt_totals_are_right(totals, receivers):
     weights = np.arange(1.0, receivers + 1) / np.arange(1.0, receivers + 1).sum()
     wanted = np.array(totals)[:, None] * weights
-    partitioned = deal(wanted, np.zeros(len(totals), dtype=int))
+    partitioned = apportion(wanted, np.zeros(len(totals), dtype=int))
     assert partitioned.sum(axis=1).tolist() == totals
     assert (np.abs(partitioned - wanted) < 1 + 1e-9).all()
     assert (np.abs(partitioned.sum(axis=0) - wanted.sum(axis=0)) < 1 + 1e-9).all()
@@ -173,14 +191,14 @@ SITES = {"partition": "natural", "silos": np.repeat([0, 1], [150, 150]), "silo_n
 )
 def test_what_cannot_be_dealt_is_refused(clients, specification, message):
     with pytest.raises(UserError, match=message):
-        shares(CELLS, clients, 1, cell_names={2: "women, ill"}, **specification)
+        shares(CELLS, clients, 1, stratum_names={2: "women, ill"}, **specification)
 
 
 def test_at_sites_other_cells_may_serve_as_well():
     """Nobody of cell 0 lives at the second site, but people of cell 1 belong to the same group."""
     cells = np.array([0] * 9 + [2] * 9 + [1] * 6 + [2] * 9)
     silos = np.array([0] * 18 + [1] * 15)
-    named = {"silos": silos, "silo_names": ("n", "s"), "cell_names": {0: "women"}}
+    named = {"silos": silos, "silo_names": ("n", "s"), "stratum_names": {0: "women"}}
     for seed in range(5):
         partitioned = shares(
             cells, 2, seed, partition="natural", needed={0: (0, 1), 2: (2,)}, **named
@@ -308,7 +326,7 @@ def test_capped_dirichlet_keeps_to_relative_sizes():
 )
 def test_classes_that_cannot_be_dealt_are_refused(clients, specification, message):
     with pytest.raises(UserError, match=message):
-        shares(CELLS, clients, 1, cell_names={2: "women, ill"}, **specification)
+        shares(CELLS, clients, 1, stratum_names={2: "women, ill"}, **specification)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -329,8 +347,8 @@ def test_a_deal_depends_on_seed_and_arguments_only(partition):
 
 
 def test_a_fingerprint_tells_deals_apart():
-    share = Share(np.array([1, 2]), np.array([3]), np.array([4]))
-    moved = Share(np.array([1]), np.array([2, 3]), np.array([4]))
+    share = ClientRows(np.array([1, 2]), np.array([3]), np.array([4]))
+    moved = ClientRows(np.array([1]), np.array([2, 3]), np.array([4]))
     known = "d6f69e907de36cb1f2caefa0ac7dcda52e64c32850dd018179ca0b72f152c6ca"
     assert fingerprint([share]) == known
     assert len({fingerprint(some) for some in ([share], [moved], [share, moved], [])}) == 4

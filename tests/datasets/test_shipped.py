@@ -30,14 +30,14 @@ def test_every_data_set_has_its_known_counts(name, rows, features, numbers, posi
     assert (table.numeric.shape, table.numeric.sum()) == ((features,), numbers)
     assert table.label.sum() == positives
     assert {key: np.bincount(codes).tolist() for key, codes in table.sensitive.items()} == groups
-    assert set(table.groups) == set(DATASETS[name].attributes)
+    assert set(table.attribute_values) == set(DATASETS[name].attributes)
     assert dataset(name) is table
 
 
 def test_groups_are_those_of_the_data():
     """The share of the label in each group, counted by other means."""
     adult = dataset("adult")
-    assert adult.groups == {"gender": ("female", "male"), "race": ("not white", "white")}
+    assert adult.attribute_values == {"gender": ("female", "male"), "race": ("not white", "white")}
     women = adult.sensitive["gender"] == 0
     assert (adult.inputs[:, adult.features.index("sex=Female")] == women).all()
     assert adult.label[women].sum() == 1769
@@ -96,7 +96,7 @@ def test_an_unknown_name_is_refused():
         ({"rows": 921}, "920 rows instead of 921"),
         ({"positives": 500}, "509 positives instead of 500"),
         ({"counts": {"gender": {"female": 193}}}, "194 female instead of 193"),
-        ({"counts": {"site": {"va": 201}}}, "200 va instead of 201"),
+        ({"counts": {"silo": {"va": 201}}}, "200 va instead of 201"),
     ],
 )
 def test_a_damaged_copy_is_refused(monkeypatch, change, message):

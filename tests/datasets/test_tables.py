@@ -73,7 +73,7 @@ def test_a_file_becomes_inputs_label_groups_and_sites(tmp_path):
     assert result.numeric.tolist() == [True, False, False, False, False, False]
     assert result.label.tolist() == [1, 0, 0, 1]
     assert result.sensitive["sex"].tolist() == [0, 1, 1, 0]
-    assert result.groups == {"sex": ("F", "M")}
+    assert result.attribute_values == {"sex": ("F", "M")}
     assert result.silo_names == ("north", "south")
     assert result.silos.tolist() == [0, 1, 0, 0]
     assert result.notes == ()
@@ -194,7 +194,7 @@ def test_groups_are_formed_of_values_rules_and_the_rest():
         "coded": [0, 1, 1, 0],
         "sex": [0, 1, 1, 0],
     }
-    assert result.groups["middle"] == ("ends", "middle")
+    assert result.attribute_values["middle"] == ("ends", "middle")
     assert result.features[0] == "age"
     assert "sex=F" in result.features
 
@@ -256,7 +256,7 @@ def test_one_group_or_very_many_are_refused():
 
 def test_numbers_that_are_names_are_sorted_by_size():
     result = table(["age"], changes={"age": [10, 9, 100, 9]}, client="age")
-    assert result.groups["age"] == result.silo_names == ("9", "10", "100")
+    assert result.attribute_values["age"] == result.silo_names == ("9", "10", "100")
     assert result.silos.tolist() == [1, 0, 2, 0]
 
 

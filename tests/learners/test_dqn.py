@@ -18,7 +18,7 @@ from comity.federation.clients import initial_fleet
 from comity.learners.base import LearnerContext, Task
 from comity.learners.dqn import DQN, DQNSettings
 from comity.problems import find
-from comity.problems.environments import environments
+from comity.problems.simulators import environments
 
 CLIENTS, BATCH, UPDATES = 3, 32, 4
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import pickle
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -58,14 +59,14 @@ def test_data_must_be_dealt_out_first():
         with pytest.raises(UserError, match="problem forty: its data have not been dealt out"):
             ask()
     assert PROBLEM.partitioned(2, 1, "iid", "equal").shares()
-    assert PROBLEM.deal is None, "a problem is not changed by dealing it out"
+    assert PROBLEM.partition_spec is None, "a problem is not changed by dealing it out"
 
 
 def test_a_deal_is_every_row_once_by_clients_seed_partition_and_sizes():
-    def rows(*deal):
+    def rows(*spec):
         return [
             np.concatenate([s.train, s.validation, s.test]).tolist()
-            for s in PROBLEM.partitioned(*deal).shares()
+            for s in PROBLEM.partitioned(*spec).shares()
         ]
 
     even = rows(2, 1, "iid", "equal")
@@ -107,7 +108,7 @@ def test_several_clients_are_judged_as_each_alone():
         "label": torch.tensor([[1.0, 1.0, 0.0], [0.0, 1.0, 1.0]]),
         "weight": torch.tensor([[1.0, 1.0, 1.0], [1.0, 1.0, 0.0]]),  # the last one only fills up
     }
-    found = PROBLEM.judged(outputs, batch)
+    found = PROBLEM.evaluate_outputs(outputs, batch)
     assert found.dtype == np.float64
     np.testing.assert_allclose(found, [[1 / 3, 2 / 3], [1.0, 0.5]])
 
@@ -156,6 +157,73 @@ def test_measures_where_nothing_counts():
     assert (found["dropped"], found["hypervolume"], found["cardinality"]) == (1.0, 0.0, 0.0)
     assert (found["expected_utility"], found["sparsity"]) == (0.0, 0.0)
     assert found["mean_scalarised"] == pytest.approx(0.75)
+
+
+# -- functions and methods -----------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class Forty(DataProblem):
+    """The same problem as a subclass, with a setting."""
+
+    bias: bool = True
+
+    def samples(self):
+        return samples()
+
+    def network(self, samples):
+        return nn.Linear(1, 1, bias=self.bias)
+
+    def losses(self, outputs, batch):
+        return losses(outputs, batch)
+
+    def scores(self, outputs, batch):
+        return scores(outputs, batch)
+
+    def constant(self, batch):
+        return PROBLEM.constant(batch)
+
+
+FORTY = Forty(
+    name="forty", title="Forty", objectives=PROBLEM.objectives, reference_point=(0.0, 0.0)
+)
+
+
+def test_a_subclass_is_what_functions_make():
+    ours, theirs = (p.partitioned(2, 1, "iid", "equal") for p in (FORTY, PROBLEM))
+    assert [s.test.tolist() for s in ours.shares()] == [s.test.tolist() for s in theirs.shares()]
+    np.testing.assert_array_equal(ours.trivial([0, 1], 1, 1), theirs.trivial([0, 1], 1, 1))
+    assert ours.columns().keys() == theirs.columns().keys()
+    assert (ours.strict_point(), ours.features(), ours.defines("undefined")) == (None, (), False)
+    assert ours.undefined(batch_of(samples().columns, np.arange(3))).tolist() == [False, False]
+
+
+def test_a_function_takes_the_place_of_a_method():
+    other = replace(FORTY, network=lambda found: nn.Linear(1, 5), undefined=lambda batch: None)
+    assert other.model().weight.shape == (5, 1)
+    assert other.defines("undefined")
+    assert replace(other, bias=False).partitioned(2, 1, "iid", "equal").model().bias is not None
+    assert FORTY.model().weight.shape == (1, 1), "the problem itself is as it was"
+    assert replace(FORTY, bias=False).model().bias is None
+
+
+def test_problems_are_values():
+    partitioned = FORTY.partitioned(2, 1, "iid", "equal")
+    again = FORTY.partitioned(2, 1, "iid", "equal")
+    assert (partitioned, hash(partitioned)) == (again, hash(again))
+    assert partitioned.shares() is again.shares(), "rows are distributed once per process"
+    assert partitioned != FORTY.partitioned(2, 2, "iid", "equal")
+    assert replace(PROBLEM, losses=lambda outputs, batch: None) != PROBLEM
+    copy = pickle.loads(pickle.dumps(replace(partitioned, scores=scores)))
+    assert copy == replace(partitioned, scores=scores)
+    assert copy.scores is scores
+
+
+def test_what_every_problem_needs_is_named():
+    with pytest.raises(TypeError, match="problem bare: samples is missing; pass it as a function"):
+        DataProblem(name="bare", title="", objectives=(), reference_point=())
+    with pytest.raises(UserError, match="problem forty has no table, so rows of a file mean"):
+        PROBLEM.inputs_of({})
 
 
 # -- scaling -------------------------------------------------------------------------------

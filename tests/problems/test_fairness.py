@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -13,15 +15,7 @@ from hypothesis import strategies as st
 from torch.func import vmap
 
 from comity.problems import find, problems
-from comity.problems.fairness import (
-    Aim,
-    Losses,
-    Scores,
-    Undefined,
-    gap,
-    nontrivial,
-    relaxed,
-)
+from comity.problems.fairness import Aim, FairnessProblem, fairness_problem, gap, relaxed
 
 REFEREES = {
     "dp": demographic_parity_difference,
@@ -42,6 +36,12 @@ def batch(label, sex, weight=None):
     }
 
 
+def posed(*aims: Aim, **settings: float) -> FairnessProblem:
+    """A problem with some aims and no table."""
+    problem = fairness_problem("aims", "aims", list, {"sex": 2}, ["dp"])
+    return replace(problem, aims=aims, **settings)
+
+
 def test_relaxed_answers_are_the_thesis():
     logits = torch.tensor([logit(f) for f in (0.2, 0.5, 0.6, 0.9)])
     wanted = [0.5, 0.5, 0.7685247835, 0.9918374288]
@@ -60,7 +60,7 @@ def test_relaxed_and_hard_gaps_of_the_specification():
 
 def test_losses_use_logits_and_a_tenth_of_the_entropy():
     """logits (2, -1), y = (1, 0): 0.2200948894; squashed twice it would be 0.59."""
-    losses = Losses((Aim("sex", "dp", 2),), slope=3.0, scale=1.0, regulariser=0.1)
+    losses = posed(Aim("sex", "dp", 2), slope=3.0, scale=1.0, regulariser=0.1).losses
     found = losses(torch.tensor([[2.0], [-1.0]]), batch([1, 0], [0, 1]))
     share = torch.sigmoid(torch.tensor(2.0))
     gap_hat = torch.tanh(3 * (2 * share - 1)) / 2
@@ -69,7 +69,7 @@ def test_losses_use_logits_and_a_tenth_of_the_entropy():
 
 
 def test_losses_do_not_see_padding():
-    losses = Losses((Aim("sex", "eo", 2),), slope=3.0, scale=2.0, regulariser=0.1)
+    losses = posed(Aim("sex", "eo", 2), slope=3.0, scale=2.0, regulariser=0.1).losses
     outputs = torch.tensor([[2.0], [-1.0], [0.5]])
     whole = losses(outputs, batch([1, 1, 0], [0, 1, 1]))
     padded = losses(
@@ -81,18 +81,18 @@ def test_losses_do_not_see_padding():
 
 def test_a_batch_without_one_of_the_groups_is_skipped_and_counted():
     aims = (Aim("sex", "dp", 2), Aim("sex", "eo", 2), Aim("sex", "eodds", 2))
-    losses = Losses(aims, slope=3.0, scale=1.0, regulariser=0.1)
+    problem = posed(*aims, slope=3.0, scale=1.0, regulariser=0.1)
     outputs = torch.tensor([[2.0], [1.0], [-1.0]], requires_grad=True)
     alone = batch([1, 0, 1], [1, 1, 1])
-    found = losses(outputs, alone)
+    found = problem.losses(outputs, alone)
     (grad,) = torch.autograd.grad(found[1:].sum(), outputs)
     np.testing.assert_allclose(found[1:].detach(), 0.1 * found[0].detach().expand(3), atol=1e-6)
     assert torch.isfinite(grad).all()
-    assert Undefined(aims)(alone).tolist() == [False, True, True, True]
+    assert problem.undefined(alone).tolist() == [False, True, True, True]
     # both groups, but only one of them with a positive label
     half = batch([1, 0, 0], [1, 0, 1])
-    assert Undefined(aims)(half).tolist() == [False, False, True, True]
-    scores = Scores(aims)(outputs.detach(), half)
+    assert problem.undefined(half).tolist() == [False, False, True, True]
+    scores = problem.scores(outputs.detach(), half)
     assert not torch.isnan(scores[:2]).any()
     assert torch.isnan(scores[2:]).all(), "undefined must never read as fair"
 
@@ -105,7 +105,7 @@ def test_hard_metrics_agree_with_fairlearn(seed, groups):
     sex = np.concatenate([np.repeat(np.arange(groups), 2), g.integers(groups, size=40)])
     outputs = torch.from_numpy(g.standard_normal((len(label), 1))).float()
     aims = tuple(Aim("sex", metric, groups) for metric in REFEREES)
-    found = Scores(aims)(outputs, batch(label, sex))
+    found = posed(*aims).scores(outputs, batch(label, sex))
     answers = (outputs[:, 0] > 0).int().numpy()
     assert found[0].item() == pytest.approx((answers == label).mean(), abs=1e-6)
     for value, referee in zip(found[1:], REFEREES.values(), strict=True):
@@ -114,7 +114,8 @@ def test_hard_metrics_agree_with_fairlearn(seed, groups):
 
 
 def test_losses_of_several_clients_are_those_of_each():
-    losses = Losses((Aim("sex", "dp", 2), Aim("sex", "eodds", 2)), 3.0, 1.0, 0.1)
+    aims = Aim("sex", "dp", 2), Aim("sex", "eodds", 2)
+    losses = posed(*aims, slope=3.0, scale=1.0, regulariser=0.1).losses
     g = torch.Generator().manual_seed(3)
     outputs = torch.randn(3, 20, 1, generator=g)
     label = torch.randint(2, (3, 20), generator=g).float()
@@ -137,8 +138,8 @@ def test_every_data_set_attribute_and_metric_is_a_problem():
 
 def test_trivially_fair_points_do_not_count():
     points = np.array([[0.8, 0.9], [0.76, 1.0], [0.76, 0.9995], [0.7, 0.999]])
-    assert nontrivial(points).tolist() == [True, False, False, True]
     problem = find("adult-gender-dp")
+    assert problem.counted(points).tolist() == [True, False, False, True]
     measures = problem.measures(points, np.full((4, 2), 0.5))
     assert measures["dropped"] == 0.5
     assert measures["hypervolume"] == pytest.approx(0.8 * 0.9 + 0.7 * 0.099)

@@ -7,8 +7,8 @@ from torch.func import vmap
 
 from comity.core.fleet import Fleet, forward
 from comity.core.phases import ClientModel, Phase
-from comity.datasets import images as pictures
-from comity.datasets.images import Album
+from comity.datasets import images
+from comity.datasets.album import Album
 from comity.errors import UserError
 from comity.learners import LearnerContext, Task
 from comity.learners.supervised.learner import Supervised
@@ -16,14 +16,11 @@ from comity.learners.supervised.settings import SupervisedSettings
 from comity.problems import find, problems
 from comity.problems.images import (
     DOMAINS,
-    Gallery,
     blended,
     classes,
     digits_domains,
     enlarged,
     image_problem,
-    losses,
-    scores,
 )
 from comity.problems.networks import BodyAndHead, Pixels, cnn, mlp
 
@@ -51,14 +48,14 @@ def test_pictures_stay_bytes():
     samples = FEW.samples()
     assert samples.columns["inputs"].dtype == torch.uint8
     assert samples.columns["label"].dtype == torch.int64
-    assert samples.cells.tolist() == samples.columns["label"].tolist()
+    assert samples.strata.tolist() == samples.columns["label"].tolist()
     assert (samples.needed, samples.silo_names, samples.notes) == ({}, ("left", "right"), ("few",))
     assert classes(samples) == 3
 
 
 def test_some_pictures_of_each_class_are_always_the_same():
-    more, less = (Gallery(few, each)() for each in (7, 4))
-    assert np.bincount(less.cells).tolist() == [4, 4, 4]
+    more, less = (image_problem("few", "few", few, each=each).samples() for each in (7, 4))
+    assert np.bincount(less.strata).tolist() == [4, 4, 4]
     rows = {
         each: set(samples.columns["inputs"][:, 0, 0, 0].tolist())
         for each, samples in ((7, more), (4, less))
@@ -73,7 +70,7 @@ def test_some_pictures_of_each_class_are_always_the_same():
 @pytest.mark.parametrize("each", [0, 21])
 def test_more_pictures_than_there_are_are_refused(each):
     with pytest.raises(UserError, match=f"each = {each}: must be from 1 to 20"):
-        Gallery(few, each)()
+        image_problem("few", "few", few, each=each).samples()
 
 
 def test_nothing_is_read_before_it_is_needed():
@@ -86,9 +83,9 @@ def test_nothing_is_read_before_it_is_needed():
 
 
 def test_classes_are_dealt_out_as_in_the_literature():
-    cells = FEW.samples().cells
+    strata = FEW.samples().strata
     held = [
-        set(cells[share.train].tolist())
+        set(strata[share.train].tolist())
         for share in FEW.partitioned(3, 1, "pathological:1", "equal").shares()
     ]
     assert held == [{0}, {1}, {2}]
@@ -107,7 +104,7 @@ def test_three_domains_of_digits():
     assert album.silo_names == tuple(DOMAINS) == ("MNIST", "USPS", "blended")
     plain = album.pixels[album.silos < 2]
     assert (plain[:, 0] == plain[:, 2]).all()
-    assert (album.labels[9298:18596] == pictures.usps().labels).all()
+    assert (album.labels[9298:18596] == images.usps().labels).all()
     coloured = album.pixels[album.silos == 2]
     assert (coloured[:, 0] != coloured[:, 2]).mean() > 0.5
 
@@ -142,8 +139,8 @@ def test_domains_have_their_share_of_the_clients(clients, expected):
     if clients == 20:
         sizes = [len(share.train) + len(share.validation) for share in problem.shares()]
         assert max(sizes) - min(sizes) <= 2
-        cells = problem.samples().cells
-        assert all(len(np.unique(cells[share.test])) == 10 for share in problem.shares())
+        strata = problem.samples().strata
+        assert all(len(np.unique(strata[share.test])) == 10 for share in problem.shares())
 
 
 def test_domains_that_cannot_be_met():
@@ -202,7 +199,7 @@ def test_a_fleet_of_networks_answers_as_each_does(kind):
     for row, module in enumerate(modules):
         torch.testing.assert_close(outputs[row], module(inputs[row]))
     batch = {"label": torch.tensor([[0, 1, 2, 0]] * 2), "weight": torch.ones(2, 4)}
-    assert vmap(losses)(outputs, batch).shape == (2, 1)
+    assert vmap(FEW.losses)(outputs, batch).shape == (2, 1)
 
 
 # -- learning and judging ------------------------------------------------------------------
@@ -213,9 +210,11 @@ def test_loss_and_score_are_weighted_means():
     outputs[0, 4] = outputs[1, 4] = 2.0
     batch = {"label": torch.tensor([4, 5, 0]), "weight": torch.tensor([1.0, 1.0, 0.0])}
     expected = np.log(np.exp(2) + 9) - 1  # the mean of a hit and a miss
-    assert losses(outputs, batch).tolist() == pytest.approx([expected], rel=1e-5)
-    assert scores(outputs, batch).tolist() == [0.5]
-    assert scores(outputs, {**batch, "weight": torch.ones(3)}).tolist() == pytest.approx([2 / 3])
+    assert FEW.losses(outputs, batch).tolist() == pytest.approx([expected], rel=1e-5)
+    assert FEW.scores(outputs, batch).tolist() == [0.5]
+    assert FEW.scores(outputs, {**batch, "weight": torch.ones(3)}).tolist() == pytest.approx(
+        [2 / 3]
+    )
 
 
 def test_the_constant_answer_is_a_clients_commonest_class():

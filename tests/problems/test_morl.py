@@ -11,7 +11,7 @@ import torch
 
 from comity.errors import UserError
 from comity.problems import find, problems
-from comity.problems.environments import (
+from comity.problems.simulators import (
     GymEnvironments,
     TableEnvironments,
     environments,

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pickle
+from functools import partial
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ import torch
 from torch.func import grad, vmap
 
 from comity.core.pareto import hypervolume
+from comity.datasets.partition import PartitionSpec
 from comity.datasets.shipped import shipped
 from comity.datasets.synthetic import (
     TRAIN,
@@ -19,11 +21,10 @@ from comity.datasets.synthetic import (
 )
 from comity.errors import UserError
 from comity.problems import find
-from comity.problems.data import PartitionSpec
-from comity.problems.parity import Losses, Scores, commonest
-from comity.problems.praffl import QUINTILES, SOURCES, portions
+from comity.problems.parity import commonest, parity_losses, parity_scores
+from comity.problems.praffl import PROTOCOLS, QUINTILES, portions
 
-NAMES = [f"praffl-{data}{end}" for data in SOURCES for end in ("", "-cov2")]
+NAMES = [f"praffl-{data}{end}" for data in PROTOCOLS for end in ("", "-cov2")]
 COLUMN = {"synthetic": "z", "compas": "sex-race", "bank": "age", "adult": "sex"}
 
 
@@ -33,6 +34,14 @@ def batch(group, label=None, weight=None):
         "group:a": torch.tensor(group),
         "weight": torch.ones(len(group)) if weight is None else torch.tensor(weight).float(),
     }
+
+
+def losses_of(kind):
+    return partial(parity_losses, column="group:a", kind=kind)
+
+
+def scores_of(values):
+    return partial(parity_scores, column="group:a", values=values)
 
 
 def logits(answers):
@@ -51,7 +60,7 @@ def people(*counts):
 
 def partitioned(data, clients=None, partition="paper", seed=1, sizes="equal"):
     return find(f"praffl-{data}").partitioned(
-        clients or len(SOURCES[data].portions), seed, partition, sizes
+        clients or len(PROTOCOLS[data].portions), seed, partition, sizes
     )
 
 
@@ -68,14 +77,14 @@ def partitioned(data, clients=None, partition="paper", seed=1, sizes="equal"):
 )
 def test_unfairness_is_the_distance_of_a_group_from_all(counts, apart):
     outputs, group = people(*counts)
-    found = Scores("group:a", len(counts))(outputs, batch(group))
+    found = scores_of(len(counts))(outputs, batch(group))
     assert found[1].item() == pytest.approx(1 - apart, abs=1e-6)
     share = sum(yes for yes, _ in counts) / len(group)
     assert found[0].item() == pytest.approx(1 - share, abs=1e-6)
 
 
 def test_scores_do_not_see_padding():
-    scores = Scores("group:a", 2)
+    scores = scores_of(2)
     whole = scores(logits([1, 0, 1]), batch([0, 1, 1], [1, 1, 0]))
     padded = scores(logits([1, 0, 1, 1]), batch([0, 1, 1, 0], [1, 1, 0, 1], [1, 1, 1, 0]))
     np.testing.assert_allclose(whole, [1 / 3, 1 - 1 / 3], atol=1e-6)
@@ -86,7 +95,7 @@ def test_scores_do_not_see_padding():
 def test_the_constant_gives_the_commonest_answer(label, answer):
     output = commonest(batch([0, 0, 1], label))
     assert output.argmax() == answer
-    found = Scores("group:a", 2)(output.expand(3, 2), batch([0, 0, 1], label))
+    found = scores_of(2)(output.expand(3, 2), batch([0, 0, 1], label))
     np.testing.assert_allclose(found, [2 / 3, 1], atol=1e-6)
 
 
@@ -104,20 +113,20 @@ LEVEL = torch.tensor([[1.0, 0.0], [1.0, 0.0], [-1.0, 0.0], [-1.0, 0.0]])
     ],
 )
 def test_fairness_losses_of_the_specification(outputs, group, printed, covariance):
-    assert Losses("group:a", "printed")(outputs, batch(group))[1].item() == pytest.approx(printed)
-    found = Losses("group:a", "cov2")(outputs, batch(group))[1].item()
+    assert losses_of("printed")(outputs, batch(group))[1].item() == pytest.approx(printed)
+    found = losses_of("cov2")(outputs, batch(group))[1].item()
     assert found == pytest.approx(covariance)
 
 
 def test_the_first_loss_is_the_mean_cross_entropy():
-    found = Losses("group:a", "printed")(SLANTED, batch([0, 0, 1, 1], [0, 0, 1, 0]))[0]
+    found = losses_of("printed")(SLANTED, batch([0, 0, 1, 1], [0, 0, 1, 0]))[0]
     margins = np.array([2.0, 0.0, 2.0, -4.0])  # of the right logit above the wrong one
     assert found.item() == pytest.approx(np.log1p(np.exp(-margins)).mean(), abs=1e-6)
 
 
 @pytest.mark.parametrize("kind", ["printed", "cov2"])
 def test_losses_do_not_see_padding(kind):
-    losses = Losses("group:a", kind)
+    losses = losses_of(kind)
     whole = losses(SLANTED, batch([0, 0, 3, 1], [0, 1, 1, 0]))
     padded = losses(
         torch.cat([SLANTED, torch.full((2, 2), 9.0)]),
@@ -129,7 +138,10 @@ def test_losses_do_not_see_padding(kind):
 @pytest.mark.parametrize("kind", ["printed", "cov2"])
 def test_clients_and_preferences_can_be_mapped_over(kind):
     """Clients are an axis of everything, preferences a further one of the outputs."""
-    losses, scores = Losses("group:a", kind), Scores("group:a", 2)
+    losses, scores = (
+        losses_of(kind),
+        scores_of(2),
+    )
     outputs = torch.randn(3, 5, 4, 2, generator=torch.Generator().manual_seed(1))
     one = batch([0, 1, 0, 1], [0, 1, 1, 0], [1, 1, 1, 0])
     several = {name: torch.stack([column] * 3) for name, column in one.items()}
@@ -236,7 +248,7 @@ def test_synthetic_inputs_are_not_scaled():
     torch.testing.assert_close(problem.columns()["inputs"], problem.samples().columns["inputs"])
 
 
-@pytest.mark.parametrize("data", SOURCES)
+@pytest.mark.parametrize("data", PROTOCOLS)
 def test_new_rows_of_the_original_file_are_encoded(data):
     problem = pickle.loads(pickle.dumps(find(f"praffl-{data}")))
     if data == "synthetic":
@@ -263,7 +275,7 @@ def test_a_missing_charge_is_no_input():
     found = problem.encode({name: cells[row - 1 : row + 1] for name, cells in columns.items()})
     charges = found[:, 10:-1]  # after the numbers, age_cat and c_charge_degree
     assert charges.sum(axis=1).tolist() == [1, 0]
-    assert problem.samples().notes == SOURCES["compas"].notes != ()
+    assert problem.samples().notes == PROTOCOLS["compas"].notes != ()
 
 
 # -- clients -------------------------------------------------------------------------------
@@ -333,7 +345,7 @@ def test_clients_that_are_what_they_are_can_be_mixed(data):
 def test_a_deal_depends_on_its_seed_and_mixes_kinds_in_every_part():
     problem = find("praffl-compas")
     shares, again, other = (
-        problem.partitioner(problem.samples(), PartitionSpec(2, seed, "even", "equal"))
+        problem.partition(problem.samples(), PartitionSpec(2, seed, "even", "equal"))
         for seed in (1, 1, 2)
     )
     for one, same, different in zip(shares, again, other, strict=True):
@@ -410,9 +422,9 @@ def test_problems_are_the_papers(name):
     data = name.split("-")[1]
     assert [o.name for o in problem.objectives] == ["accuracy", "fairness"]
     assert problem.reference_point == (0.0, 0.0)
-    assert problem.losses.kind == ("cov2" if name.endswith("cov2") else "printed")
+    assert problem.fair_loss == ("cov2" if name.endswith("cov2") else "printed")
     assert ("covariance" in problem.title) == name.endswith("cov2")
-    assert problem.groups == {f"group:{COLUMN[data]}": SOURCES[data].groups}
+    assert problem.attributes == {f"group:{COLUMN[data]}": PROTOCOLS[data].values}
     assert problem.run_defaults == {
         "clients": 3 if data in ("synthetic", "bank") else 2,
         "rounds": 10,

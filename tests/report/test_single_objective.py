@@ -258,7 +258,7 @@ def test_a_report_can_be_drawn_without_the_samples(
 ) -> None:
     run = seen()
 
-    def gone(_: object) -> None:
+    def gone(*_: object) -> None:
         raise UserError("the pictures are gone")
 
     monkeypatch.setattr("comity.problems.images._samples", gone)

@@ -37,7 +37,7 @@ class Cells:
 
     def __init__(self, problem: Problem) -> None:
         assert isinstance(problem, DataProblem)
-        ((self.column, self.groups),) = problem.groups.items()
+        ((self.column, self.groups),) = problem.attributes.items()
 
     def members(self, batch: Batch) -> Tensor:
         """Return the weight of each sample under each attribute value (samples x groups)."""

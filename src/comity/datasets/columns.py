@@ -1,6 +1,6 @@
-"""Columns of text: what a CSV file, a mapping or a data frame holds, before it has a meaning.
+"""Columns of text, as they are in a CSV file, a mapping or a data frame.
 
-Whatever is wrong with a file is said with the row and the column, so that its owner can find it.
+Faults of a file are reported with the row and the column.
 """
 
 from __future__ import annotations
@@ -16,31 +16,42 @@ from typing import Any, Protocol
 from comity.errors import UserError
 
 Columns = dict[str, list[str]]
-"""The text of every cell, by column; a missing cell is empty."""
+"""Text of every cell, by column; a missing cell is empty."""
 
 MISSING = frozenset({"", "?", "NA", "NaN", "nan", "<NA>", "NaT"})
+"""Texts that stand for a missing cell."""
 
 
 class Series(Protocol):
     """A column of a data frame."""
 
-    def to_list(self) -> list[Any]: ...
+    def to_list(self) -> list[Any]:
+        """Return the cells."""
+        ...
 
 
 class Frame(Protocol):
-    """What is asked of a data frame, so that no particular library is needed."""
+    """A data frame of any library."""
 
     @property
-    def columns(self) -> Iterable[Any]: ...
+    def columns(self) -> Iterable[Any]:
+        """Names of the columns."""
+        ...
 
     def __getitem__(self, column: Any, /) -> Series: ...
 
 
 Source = str | Path | Mapping[str, Iterable[Any]] | Frame
+"""Path of a CSV file, columns by name, or a data frame."""
 
 
 def read_columns(source: Source, where: str) -> Columns:
-    """The cells of a CSV file (also .gz), a mapping of columns or a data frame, as text."""
+    """Return the cells of a table as text.
+
+    Args:
+        source: Path of a CSV file (also .gz), columns by name, or a data frame.
+        where: Name of the source, for messages.
+    """
     if isinstance(source, str | Path):
         return _read_csv(Path(source), where)
     if not isinstance(source, Mapping) and not hasattr(source, "columns"):
@@ -103,7 +114,7 @@ def _read_csv(path: Path, where: str) -> Columns:
 
 
 def text_of(cell: object) -> str:
-    """A cell as text; a missing one is empty."""
+    """Return a cell as text, empty if it is missing."""
     text = "" if cell is None else str(cell).strip()
     return "" if text in MISSING else text
 

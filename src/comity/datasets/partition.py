@@ -1,289 +1,305 @@
-"""Partition: which rows of a table each client holds, and which of them it learns from."""
+"""Partition: the rows of each client, and which of them are for training, validation and test.
+
+Rows are kept apart by stratum (the same label, the same attribute values). A rule distributes the
+rows of each stratum among the clients; every client's rows are then split into its three parts.
+"""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
 from comity.core.rng import stream
 from comity.core.typing import BoolArray, FloatArray, IntArray
+from comity.datasets.apportionment import PARTS, apportion, distribute, divide
 from comity.errors import UserError
 
-PARTS = 3
-"""Training, validation and test."""
 ATTEMPTS = 1000
-"""How often a capped Dirichlet deal is drawn before it counts as impossible."""
+"""Draws of a capped Dirichlet partition before it counts as impossible."""
 LEAST = 40
-"""Rows that a capped Dirichlet deal leaves everybody (half of a fair share where that is less)."""
+"""Rows that a capped Dirichlet partition leaves each client (half of a fair share if less)."""
 
 
 @dataclass(frozen=True)
-class Share:
-    """The rows of one client, by what it uses them for; sorted."""
+class PartitionSpec:
+    """Number of clients, seed, and the rules that distribute rows among the clients."""
+
+    clients: int
+    seed: int
+    partition: str = "iid"
+    """Rule: iid, dirichlet:ALPHA, pathological:S, shards:S or natural."""
+    sizes: str = "equal"
+    """Sizes of the clients: equal, dirichlet:BETA or relative sizes like 3,2,1."""
+
+    @property
+    def rule(self) -> str:
+        """Name of the rule, without its argument."""
+        return self.partition.partition(":")[0]
+
+    @property
+    def argument(self) -> str:
+        """Text after the rule's colon."""
+        return self.partition.partition(":")[2]
+
+
+@dataclass(frozen=True)
+class ClientRows:
+    """Rows of one client by their use, sorted."""
 
     train: IntArray
     validation: IntArray
     test: IntArray
 
 
-def shares(
-    cells: IntArray,
-    clients: int,
-    seed: int,
-    *,
-    partition: str = "iid",
-    sizes: str = "equal",
-    silos: IntArray | None = None,
-    silo_names: Sequence[str] = (),
-    cell_names: Mapping[int, str] | None = None,
-    needed: Collection[int] | Mapping[int, Collection[int]] = (),
-    test: float = 0.2,
-    validation: float = 0.1,
-    capped: bool = False,
-) -> list[Share]:
-    """Deal the rows out to clients, and each client's rows to training, validation and test.
+@dataclass(frozen=True)
+class Strata:
+    """What a partition needs to know about rows: their strata and their silos."""
 
-    ``cells`` is the stratum of each row (its label and groups). Every client gets rows of every
-    ``needed`` cell for each of its three parts; other cells may be absent anywhere. Where clients
-    are sites, on whose rows nobody has a say, other cells may serve as well: ``needed`` then maps
-    a cell to all that do. ``capped`` makes 'dirichlet:ALPHA' PFLlib's rule, see `_capped`.
+    strata: IntArray
+    """Stratum of each row, e.g. of its label and attribute values."""
+    needed: Mapping[int, Collection[int]] = field(default_factory=dict)
+    """Strata of which every client gets rows for each of its parts.
+
+    Other strata may be absent anywhere. Each needed stratum maps to all strata that serve as well:
+    where silos are clients, rows stay where they are, and any of those strata meets the need.
     """
-    serving = needed if isinstance(needed, Mapping) else {cell: (cell,) for cell in needed}
-    if clients < 1:
-        raise UserError(f"clients: there must be at least one, got {clients}.")
+    stratum_names: Mapping[int, str] = field(default_factory=dict)
+    """Names of strata for messages; others go by their number."""
+    silos: IntArray | None = None
+    """Silo of each row, an index into ``silo_names``, where the data name silos."""
+    silo_names: Sequence[str] = ()
+
+
+def partition_rows(
+    strata: Strata,
+    spec: PartitionSpec,
+    *,
+    capped: bool = False,
+    validation: float = 0.1,
+    test: float = 0.2,
+) -> list[ClientRows]:
+    """Distribute rows among clients, and each client's rows among training, validation and test.
+
+    Args:
+        strata: Strata, needs and silos of the rows.
+        spec: Number of clients, seed, and rules.
+        capped: Whether ``dirichlet:ALPHA`` is PFLlib's rule (see `_capped_dirichlet`).
+        validation: Share of a client's rows for validation.
+        test: Share of a client's rows for test.
+    """
+    if spec.clients < 1:
+        raise UserError(f"clients: there must be at least one, got {spec.clients}.")
     if not (test > 0 and validation > 0 and test + validation < 1):
         raise UserError(
             f"test and validation must be shares above 0 that leave something to train with, got "
             f"{test} and {validation}."
         )
-    kinds, cell_of = np.unique(cells, return_inverse=True)
-    names = {int(cell): str(cell) for cell in (*kinds, *needed)} | dict(cell_names or {})
-    must = np.isin(kinds, list(needed))
-    for cell in needed:
-        if cell not in kinds:
-            raise UserError(f"partition: no row is '{names[cell]}', but every client needs some.")
-    order = stream(seed, "partition", 1).permutation(len(cells))
-    totals = np.bincount(cell_of)
-
-    if partition == "natural":
-        holder = _silos(silos, silo_names, clients, sizes)
-        for client, site in enumerate(silo_names):
-            for cell, alike in serving.items():
-                count = int(((holder == client) & np.isin(cells, list(alike))).sum())
-                if count < PARTS:
-                    raise UserError(
-                        f"partition 'natural': client {client} ({site}) has {count} rows of "
-                        f"'{names[cell]}', but needs {PARTS} (to train, validate and test); leave "
-                        "this site out of the data, use partition 'iid' or 'dirichlet:ALPHA', or "
-                        "form larger groups."
-                    )
-        held = [order[holder[order] == client] for client in range(clients)]
-    elif rule := _class_rule(partition, capped):
-        if needed:
-            raise UserError(
-                f"partition '{partition}': leaves clients without some classes, but here every "
-                f"client needs rows of '{names[next(iter(needed))]}'; use 'iid' or 'natural'."
-            )
-        if rule is _shards and sizes != "equal":
-            raise UserError(
-                f"sizes: '{sizes}' does not go with partition '{partition}', whose shards are "
-                "equally large."
-            )
-        counts = rule(partition, totals, _sizes(sizes, clients, seed), seed)
-        held = _dealt(order, cell_of, counts)
-    else:
-        weights = _weights(partition, _sizes(sizes, clients, seed), len(kinds), seed)
-        for cell, total in zip(kinds[must], totals[must], strict=True):
-            most = total // PARTS
-            if most < clients:
-                raise UserError(
-                    f"partition '{partition}': the largest cell of '{names[int(cell)]}' has "
-                    f"{total} rows, too few for {clients} clients that need {PARTS} each (to "
-                    "train, validate and test); "
-                    f"{f'have at most {most} clients, or ' if most else ''}form larger groups."
-                )
-        counts = deal(weights * totals[:, None], np.where(must, PARTS, 0))
-        held = _dealt(order, cell_of, counts)
-    member = {names[cell]: np.isin(cells, list(alike)) for cell, alike in serving.items()}
+    pool = _Pool(strata, spec)
+    for stratum in strata.needed:
+        if stratum not in pool.kinds:
+            name = pool.name(stratum)
+            raise UserError(f"partition: no row is '{name}', but every client needs some.")
+    holdings = _rule(spec, capped)(pool)
     fractions = np.array([1 - test - validation, validation, test])
     return [
-        _split(f"client {client}", rows, cell_of, member, fractions)
-        for client, rows in enumerate(held)
+        ClientRows(*divide(f"client {client}", rows, pool.index, pool.members, fractions))
+        for client, rows in enumerate(holdings)
     ]
 
 
-def fingerprint(shares: Sequence[Share]) -> str:
-    """SHA-256 of a deal: the same where all clients use the same rows for the same purposes."""
-    found = hashlib.sha256()
-    for share in shares:
-        for rows in (share.train, share.validation, share.test):
-            found.update(len(rows).to_bytes(8, "little") + rows.astype("<i8").tobytes())
-    return found.hexdigest()
+def fingerprint(partition: Sequence[ClientRows]) -> str:
+    """Return a SHA-256 that is equal where all clients use the same rows for the same purposes."""
+    digest = hashlib.sha256()
+    for client in partition:
+        for rows in (client.train, client.validation, client.test):
+            digest.update(len(rows).to_bytes(8, "little") + rows.astype("<i8").tobytes())
+    return digest.hexdigest()
 
 
-def deal(wanted: FloatArray, least: IntArray) -> IntArray:
-    """Whole numbers near ``wanted`` (cells x receivers), each cell with its total kept.
+class _Pool:
+    """Rows to be distributed, in random order."""
 
-    What rounding owes a receiver in one cell is made up in the next ones, so the receivers' totals
-    are right, too. No receiver gets fewer than ``least`` of a cell: whoever has most gives.
-    """
-    counts = np.zeros(wanted.shape, dtype=np.int64)
-    owed = np.zeros(wanted.shape[1])
-    for given, quota, floor in zip(counts, wanted, least, strict=True):
-        given[:] = np.floor(quota + 1e-9)
-        over = round(quota.sum()) - given.sum()
-        given[np.argsort(given - quota - owed, kind="stable")[:over]] += 1
-        while given.min() < floor:
-            poorest, richest = given.argmin(), given.argmax()
-            given[poorest] += 1
-            given[richest] -= 1
-        owed += quota - given
-    return counts
+    def __init__(self, strata: Strata, spec: PartitionSpec) -> None:
+        self.strata, self.spec = strata, spec
+        self.kinds, self.index = np.unique(strata.strata, return_inverse=True)
+        self.totals: IntArray = np.bincount(self.index)
+        self.order = stream(spec.seed, "partition", 1).permutation(len(strata.strata))
+
+    def name(self, stratum: int) -> str:
+        return self.strata.stratum_names.get(stratum, str(stratum))
+
+    @cached_property
+    def members(self) -> dict[str, BoolArray]:
+        """Which rows meet each need, by the need's name."""
+        return {
+            self.name(stratum): np.isin(self.strata.strata, list(serving))
+            for stratum, serving in self.strata.needed.items()
+        }
+
+    @cached_property
+    def sizes(self) -> FloatArray:
+        """Each client's share of the rows."""
+        return _sizes(self.spec)
+
+    def distribute(self, counts: IntArray) -> list[IntArray]:
+        """Return each client's rows, given their numbers (strata x clients)."""
+        return distribute(self.order, self.index, counts)
 
 
-def _split(
-    who: str,
-    rows: IntArray,
-    cell_of: IntArray,
-    member: Mapping[str, BoolArray],
-    fractions: FloatArray,
-) -> Share:
-    """A client's rows, in random order, dealt to its three parts cell by cell.
+Rule = Callable[[_Pool], list[IntArray]]
+"""Rule that gives each client its rows."""
 
-    ``member`` says which rows serve a need; every part gets one of each, from the part that has
-    most. So does a part that would be empty: three rows are enough.
-    """
-    if len(rows) < PARTS:
+
+def _rule(spec: PartitionSpec, capped: bool) -> Rule:
+    plain: dict[str, Rule] = {"iid": _iid, "natural": _natural}
+    with_argument: dict[str, Rule] = {
+        "dirichlet": _capped_dirichlet if capped else _dirichlet,
+        "pathological": _pathological,
+        "shards": _shards,
+    }
+    rule = plain.get(spec.partition) or with_argument.get(spec.rule)
+    if rule is None:
         raise UserError(
-            f"partition: {who} gets {len(rows)} rows, too few to train, validate and test; have "
-            "fewer clients, more equal sizes or a less skewed partition."
+            f"partition: '{spec.partition}' is not one of iid, dirichlet:ALPHA, pathological:S, "
+            "shards:S or natural."
         )
-    member = {**member, "any kind": np.ones(len(cell_of), dtype=bool)}
-    counts = np.bincount(cell_of[rows], minlength=int(cell_of.max()) + 1)
-    nothing = np.zeros(len(counts), dtype=np.int64)
-    parts = _dealt(rows, cell_of, deal(counts[:, None] * fractions, nothing))
-    for _ in range(PARTS * len(member) + 1):  # a move may leave another need open, so again
-        short = [
-            (name, part)
-            for name, serves in member.items()
-            for part in range(PARTS)
-            if not serves[parts[part]].any()
-        ]
-        if not short:
-            break
-        name, part = short[0]
-        richest = max(range(PARTS), key=lambda other: member[name][parts[other]].sum())
-        _move(parts, richest, part, member, name)
-    else:
-        raise UserError(f"partition: {who} has too few rows of '{short[0][0]}' for its parts.")
-    return Share(*map(np.sort, parts))
+    return rule
 
 
-def _move(
-    parts: list[IntArray], giver: int, taker: int, member: Mapping[str, BoolArray], name: str
-) -> None:
-    """Move one row that serves a need, best one that its part can spare for all other needs."""
-    rows = parts[giver]
-    places = np.flatnonzero(member[name][rows])
-    rare = [
-        sum(serves[rows[place]] and serves[rows].sum() < 2 for serves in member.values())
-        for place in places
-    ]
-    place = places[int(np.argmin(rare))]
-    parts[taker] = np.append(parts[taker], rows[place])
-    parts[giver] = np.delete(rows, place)
+# -- rules that give every client rows of every needed stratum -----------------------------
 
 
-def _dealt(rows: IntArray, cell_of: IntArray, counts: IntArray) -> list[IntArray]:
-    """Each receiver's rows, where ``counts`` (cells x receivers) says how many of each cell."""
-    piles = [
-        np.split(rows[cell_of[rows] == cell], np.cumsum(given))[:-1]  # the last one is nobody's
-        for cell, given in enumerate(counts)
-    ]
-    return [np.concatenate(pile) for pile in zip(*piles, strict=True)]
+def _iid(pool: _Pool) -> list[IntArray]:
+    """Give every client the same mixture."""
+    return _weighted(pool, np.tile(pool.sizes, (len(pool.kinds), 1)))
 
 
-def _weights(partition: str, sizes: FloatArray, cells: int, seed: int) -> FloatArray:
-    """The share of every cell that goes to each client (cells x clients)."""
-    kind, _, argument = partition.partition(":")
-    if partition == "iid":
-        return np.tile(sizes, (cells, 1))
-    if kind == "dirichlet":
-        alpha = _positive(argument, f"partition: '{partition}'")
-        draws = stream(seed, "partition", 2).dirichlet([alpha] * len(sizes), size=cells)
-        weights = np.maximum(draws * sizes, 1e-300)  # a row of zeros could not be divided
-        return np.asarray(weights / weights.sum(axis=1, keepdims=True))
-    raise UserError(
-        f"partition: '{partition}' is not one of iid, dirichlet:ALPHA, pathological:S, shards:S or "
-        "natural."
-    )
+def _dirichlet(pool: _Pool) -> list[IntArray]:
+    """Draw the clients' shares of each stratum from Dirichlet(ALPHA)."""
+    sizes = pool.sizes
+    alpha = _positive(pool.spec.argument, f"partition: '{pool.spec.partition}'")
+    generator = stream(pool.spec.seed, "partition", 2)
+    draws = generator.dirichlet([alpha] * len(sizes), size=len(pool.kinds))
+    weights = np.maximum(draws * sizes, 1e-300)  # a row of zeros could not be divided
+    return _weighted(pool, np.asarray(weights / weights.sum(axis=1, keepdims=True)))
 
 
-# -- rules for classes, which a client may lack --------------------------------------------
+def _weighted(pool: _Pool, weights: FloatArray) -> list[IntArray]:
+    """Give clients their shares (strata x clients) of each stratum, and what they need."""
+    clients, partition = pool.spec.clients, pool.spec.partition
+    needed = np.isin(pool.kinds, list(pool.strata.needed))
+    for stratum, total in zip(pool.kinds[needed], pool.totals[needed], strict=True):
+        most = total // PARTS
+        if most < clients:
+            raise UserError(
+                f"partition '{partition}': the largest cell of '{pool.name(int(stratum))}' has "
+                f"{total} rows, too few for {clients} clients that need {PARTS} each (to "
+                "train, validate and test); "
+                f"{f'have at most {most} clients, or ' if most else ''}form larger groups."
+            )
+    return pool.distribute(apportion(weights * pool.totals[:, None], np.where(needed, PARTS, 0)))
 
-Rule = Callable[[str, IntArray, FloatArray, int], IntArray]
-"""From the partition's text, rows of each class, clients' shares and the seed: how many rows of
-each class (classes x clients) a client gets."""
+
+def _natural(pool: _Pool) -> list[IntArray]:
+    """Make every silo a client."""
+    strata, spec = pool.strata, pool.spec
+    if strata.silos is None:
+        raise UserError(
+            "partition 'natural': the data does not say which site a row comes from; name the "
+            "column that does (client = …), or use 'iid' or 'dirichlet:ALPHA'."
+        )
+    names = strata.silo_names
+    if spec.clients != len(names):
+        raise UserError(
+            f"partition 'natural': the data has {len(names)} sites ({', '.join(names)}), "
+            f"one a client, so say clients = {len(names)} instead of {spec.clients}."
+        )
+    if spec.sizes != "equal":
+        raise UserError(
+            f"sizes: '{spec.sizes}' does not go with partition 'natural', where sites are as large "
+            "as they are."
+        )
+    for client, silo in enumerate(names):
+        for stratum, serving in strata.needed.items():
+            member = np.isin(strata.strata, list(serving))
+            count = int(((strata.silos == client) & member).sum())
+            if count < PARTS:
+                raise UserError(
+                    f"partition 'natural': client {client} ({silo}) has {count} rows of "
+                    f"'{pool.name(stratum)}', but needs {PARTS} (to train, validate and test); "
+                    "leave this site out of the data, use partition 'iid' or 'dirichlet:ALPHA', or "
+                    "form larger groups."
+                )
+    holder = strata.silos[pool.order]
+    return [pool.order[holder == client] for client in range(spec.clients)]
 
 
-def _class_rule(partition: str, capped: bool) -> Rule | None:
-    rules: dict[str, Rule] = {"pathological": _blocks, "shards": _shards}
-    if capped:
-        rules["dirichlet"] = _capped
-    return rules.get(partition.partition(":")[0])
+# -- rules of the literature for classes, which a client may lack --------------------------
 
 
-def _blocks(partition: str, totals: IntArray, sizes: FloatArray, seed: int) -> IntArray:
-    """PFLlib's pathological rule, in which nothing is drawn.
+def _pathological(pool: _Pool) -> list[IntArray]:
+    """Distribute blocks of classes by PFLlib's pathological rule, in which nothing is drawn.
 
     Class by class, the first ⌈N·S/K⌉ clients that have fewer than S classes share it, so clients
-    come in blocks with the same classes. Classes that are left in the end go to nobody.
+    come in blocks with the same classes. Classes that are left in the end go to no client.
     """
+    _refuse_needs(pool)
+    sizes, totals = pool.sizes, pool.totals
     clients, classes = len(sizes), len(totals)
-    quota = np.full(clients, _whole(partition, classes, "as many as there are classes"))
+    quota = np.full(clients, _whole(pool.spec, classes, "as many as there are classes"))
     receivers = -(-clients * quota[0] // classes)
     counts = np.zeros((classes, clients), dtype=np.int64)
-    for given, total in zip(counts, totals, strict=True):
+    for row, total in zip(counts, totals, strict=True):
         chosen = np.flatnonzero(quota)[:receivers]
         if len(chosen):
-            wanted = total * sizes[chosen] / sizes[chosen].sum()
-            given[chosen] = deal(wanted[None], np.zeros(1, dtype=np.int64))[0]
+            shares = total * sizes[chosen] / sizes[chosen].sum()
+            row[chosen] = apportion(shares[None], np.zeros(1, dtype=np.int64))[0]
             quota[chosen] -= 1
-    return counts
+    return pool.distribute(counts)
 
 
-def _shards(partition: str, totals: IntArray, sizes: FloatArray, seed: int) -> IntArray:
-    """McMahan's rule: rows sorted by class are cut into N·S equal shards; S go to each client."""
-    clients, total = len(sizes), int(totals.sum())
-    each = _whole(partition, total // clients, "as many as there are rows a client")
+def _shards(pool: _Pool) -> list[IntArray]:
+    """Cut rows sorted by class into N·S equal shards, S per client (McMahan's rule)."""
+    _refuse_needs(pool)
+    if pool.spec.sizes != "equal":
+        raise UserError(
+            f"sizes: '{pool.spec.sizes}' does not go with partition '{pool.spec.partition}', whose "
+            "shards are equally large."
+        )
+    clients, totals = pool.spec.clients, pool.totals
+    total = int(totals.sum())
+    each = _whole(pool.spec, total // clients, "as many as there are rows a client")
     shards = clients * each
     owner = np.empty(shards, dtype=np.int64)
-    owner[stream(seed, "partition", 5).permutation(shards)] = np.arange(shards) // each
+    owner[stream(pool.spec.seed, "partition", 5).permutation(shards)] = np.arange(shards) // each
     counts = np.zeros((len(totals), clients), dtype=np.int64)
-    row = np.arange(total)
-    np.add.at(counts, (np.repeat(np.arange(len(totals)), totals), owner[row * shards // total]), 1)
-    return counts
+    label, row = np.repeat(np.arange(len(totals)), totals), np.arange(total)
+    np.add.at(counts, (label, owner[row * shards // total]), 1)
+    return pool.distribute(counts)
 
 
-def _capped(partition: str, totals: IntArray, sizes: FloatArray, seed: int) -> IntArray:
-    """PFLlib's rule: Dirichlet shares of each class, for those who have not got their share yet.
+def _capped_dirichlet(pool: _Pool) -> list[IntArray]:
+    """Draw Dirichlet shares of each class among clients below their fair share (PFLlib's rule).
 
-    All is drawn anew until everybody has `LEAST` rows.
+    All is drawn anew until every client has `LEAST` rows.
     """
-    alpha = _positive(partition.partition(":")[2], f"partition: '{partition}'")
-    generator, fair = stream(seed, "partition", 4), sizes * totals.sum()
+    _refuse_needs(pool)
+    sizes, totals, partition = pool.sizes, pool.totals, pool.spec.partition
+    alpha = _positive(pool.spec.argument, f"partition: '{partition}'")
+    generator, fair = stream(pool.spec.seed, "partition", 4), sizes * totals.sum()
     least = np.minimum(LEAST, fair / 2)
     for _ in range(ATTEMPTS):
         counts = np.zeros((len(totals), len(sizes)), dtype=np.int64)
         held = np.zeros(len(sizes), dtype=np.int64)
-        for given, total in zip(counts, totals, strict=True):
-            given[:] = cut(generator.dirichlet([alpha] * len(sizes)) * sizes, held, fair, total)
-            held += given
+        for row, total in zip(counts, totals, strict=True):
+            row[:] = cut(generator.dirichlet([alpha] * len(sizes)) * sizes, held, fair, total)
+            held += row
         if (held >= least).all():
-            return counts
+            return pool.distribute(counts)
     raise UserError(
         f"partition '{partition}': in {ATTEMPTS:,} attempts there was always one of {len(sizes)} "
         f"clients with fewer than {np.ceil(least.max()):.0f} of {totals.sum():,} rows; use a "
@@ -291,23 +307,38 @@ def _capped(partition: str, totals: IntArray, sizes: FloatArray, seed: int) -> I
     )
 
 
-def cut(wanted: FloatArray, held: IntArray, fair: FloatArray, size: int | np.int64) -> IntArray:
-    """A class cut into ``wanted`` proportions, of which clients with a ``fair`` share get none."""
-    parts = np.where(held < fair, wanted, 0.0)
+def cut(shares: FloatArray, held: IntArray, fair: FloatArray, size: int | np.int64) -> IntArray:
+    """Cut the ``size`` rows of a class in proportion to ``shares`` among some clients.
+
+    Clients that have ``held`` their ``fair`` number of rows get none.
+    """
+    parts = np.where(held < fair, shares, 0.0)
     if not parts.any():  # tiny draws may be zeros
         parts = np.eye(len(held))[held.argmin()]
     ends = np.floor(np.cumsum(parts / parts.sum()) * size + 1e-9).astype(np.int64)
     return np.diff(ends, prepend=0)
 
 
-def _sizes(sizes: str, clients: int, seed: int) -> FloatArray:
-    """Each client's share of the rows."""
+def _refuse_needs(pool: _Pool) -> None:
+    for stratum in pool.strata.needed:
+        raise UserError(
+            f"partition '{pool.spec.partition}': leaves clients without some classes, but here "
+            f"every client needs rows of '{pool.name(stratum)}'; use 'iid' or 'natural'."
+        )
+
+
+# -- arguments -----------------------------------------------------------------------------
+
+
+def _sizes(spec: PartitionSpec) -> FloatArray:
+    """Return each client's share of the rows."""
+    sizes, clients = spec.sizes, spec.clients
     kind, colon, argument = sizes.partition(":")
     if sizes == "equal":
         return np.full(clients, 1 / clients)
     if kind == "dirichlet":
         beta = _positive(argument, f"sizes: '{sizes}'")
-        return stream(seed, "partition", 3).dirichlet([beta] * clients)
+        return stream(spec.seed, "partition", 3).dirichlet([beta] * clients)
     if colon or not any(letter.isdigit() for letter in sizes):
         raise UserError(
             f"sizes: '{sizes}' is not one of equal, dirichlet:BETA or relative sizes like 3,2,1."
@@ -318,46 +349,26 @@ def _sizes(sizes: str, clients: int, seed: int) -> FloatArray:
             f"sizes: '{sizes}' must list one relative size a client, got {len(parts)} for "
             f"{clients} clients."
         )
-    given = np.array([_positive(part, f"sizes: '{sizes}'") for part in parts])
-    return np.asarray(given / given.sum())
+    relative = np.array([_positive(part, f"sizes: '{sizes}'") for part in parts])
+    return np.asarray(relative / relative.sum())
 
 
-def _silos(silos: IntArray | None, silo_names: Sequence[str], clients: int, sizes: str) -> IntArray:
-    """The client that holds each row, where sites are clients."""
-    if silos is None:
-        raise UserError(
-            "partition 'natural': the data does not say which site a row comes from; name the "
-            "column that does (client = …), or use 'iid' or 'dirichlet:ALPHA'."
-        )
-    if clients != len(silo_names):
-        raise UserError(
-            f"partition 'natural': the data has {len(silo_names)} sites ({', '.join(silo_names)}), "
-            f"one a client, so say clients = {len(silo_names)} instead of {clients}."
-        )
-    if sizes != "equal":
-        raise UserError(
-            f"sizes: '{sizes}' does not go with partition 'natural', where sites are as large as "
-            "they are."
-        )
-    return silos
-
-
-def _whole(partition: str, most: int, why: str) -> int:
-    argument = partition.partition(":")[2]
-    value = int(argument) if argument.isdecimal() else 0
+def _whole(spec: PartitionSpec, most: int, reason: str) -> int:
+    """Return the rule's argument as a whole number from 1 to ``most``."""
+    value = int(spec.argument) if spec.argument.isdecimal() else 0
     if not 1 <= value <= most:
         raise UserError(
-            f"partition: '{partition}' needs a whole number from 1 to {most} ({why}) in place of "
-            f"'{argument}'."
+            f"partition: '{spec.partition}' needs a whole number from 1 to {most} ({reason}) in "
+            f"place of '{spec.argument}'."
         )
     return value
 
 
-def _positive(text: str, about: str) -> float:
+def _positive(text: str, where: str) -> float:
     try:
         value = float(text)
     except ValueError:
         value = 0.0
     if not 0 < value < float("inf"):
-        raise UserError(f"{about} needs a positive number in place of '{text}'.")
+        raise UserError(f"{where} needs a positive number in place of '{text}'.")
     return value

@@ -1,4 +1,4 @@
-"""The data sets that come with the package: what each is for, and proof that it is whole."""
+"""Tables that come with the package: what is learned from each, and proof that it is whole."""
 
 from __future__ import annotations
 
@@ -9,32 +9,39 @@ from functools import lru_cache
 from importlib.resources import as_file, files
 
 from comity.datasets.columns import Columns, read_columns
+from comity.datasets.files import damaged
 from comity.datasets.tables import Attribute, Table, make_table, renamed
-from comity.errors import UserError, unknown
+from comity.errors import unknown
 
 
 @dataclass(frozen=True)
 class Dataset:
-    """A shipped data set: its file, what is learned from it, and counts that a whole copy has."""
+    """A shipped table: its file, what is learned from it, and counts that a whole copy has."""
 
     title: str
     file: str
     sha256: str
+    """Checksum of the file."""
     rows: int
     positives: int
-    """Rows whose label is 1."""
+    """Number of rows whose label is 1."""
     counts: Mapping[str, Mapping[str, int]]
-    """Rows in some of the groups, by sensitive attribute, or ``{"site": …}`` by site."""
+    """Rows with some of the values, by sensitive attribute, or ``{"silo": …}`` by silo."""
     label: str
+    """Column to predict."""
     attributes: Mapping[str, Attribute]
+    """Sensitive attributes by name."""
     positive: str | None = None
+    """Value of the label that counts as 1."""
     features: tuple[str, ...] = ()
-    """The inputs; empty for all columns but label, site and those to ``drop``."""
+    """Columns to learn from; empty for all but label, silo and those to ``drop``."""
     drop: tuple[str, ...] = ()
-    site: str | None = None
+    silo: str | None = None
+    """Column with the silo of each row."""
     names: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    """What the codes in a column stand for; an empty name makes a cell missing."""
+    """Names of the codes in a column; an empty name makes a cell missing."""
     notes: tuple[str, ...] = ()
+    """Remarks on the data."""
 
 
 DATASETS = {
@@ -100,10 +107,10 @@ DATASETS = {
             "race": {"column": "race", "groups": {"not white": "*", "white": ["White"]}},
         },
         features=("race", "sex", "LSAT", "UGPA", "region_first", "ZFYA"),
-        site="region_first",
+        silo="region_first",
         names={
             "sex": {"1": "female", "2": "male"},
-            # one graduate cannot be a site; in the largest region the row weighs least
+            # one graduate cannot be a silo; in the largest region the row weighs least
             "region_first": {"PO": "NE"},
         },
         notes=(
@@ -184,13 +191,13 @@ DATASETS = {
         sha256="4551055c3d16ebda4ae44f65e04e8c765d3cb5634c803ca1cc6bf9c3fb86fe27",
         rows=920,
         positives=509,
-        counts={"site": {"cleveland": 303, "hungarian": 294, "switzerland": 123, "va": 200}},
+        counts={"silo": {"cleveland": 303, "hungarian": 294, "switzerland": 123, "va": 200}},
         label="num",
         positive="ill",
         attributes={
             "gender": {"column": "sex", "groups": {"female": ["female"], "male": ["male"]}}
         },
-        site="site",
+        silo="site",
         names={
             "num": {"0": "well", "1": "ill", "2": "ill", "3": "ill", "4": "ill"},
             "sex": {"0.0": "female", "1.0": "male"},
@@ -214,51 +221,48 @@ DATASETS = {
 
 @lru_cache(maxsize=len(DATASETS))
 def dataset(name: str) -> Table:
-    """A shipped data set, encoded; its copy is checked first."""
+    """Return a shipped table, encoded; its copy is checked first."""
     columns = shipped(name)
-    what = DATASETS[name]
-    left_out = {what.label, what.site, *what.drop}
+    description = DATASETS[name]
+    left_out = {description.label, description.silo, *description.drop}
     table = make_table(
         name,
-        renamed(columns, what.names),
-        label=what.label,
-        positive=what.positive,
-        sensitive=what.attributes,
-        features=what.features or [column for column in columns if column not in left_out],
-        client=what.site,
+        renamed(columns, description.names),
+        label=description.label,
+        positive=description.positive,
+        sensitive=description.attributes,
+        features=description.features or [name for name in columns if name not in left_out],
+        client=description.silo,
         missing="category",
     )
-    _check(name, what, table)
-    return replace(table, notes=(*table.notes, *what.notes), names=what.names)
+    _check(name, description, table)
+    notes = (*table.notes, *description.notes)
+    return replace(table, notes=notes, names=description.names)
 
 
 def shipped(name: str) -> Columns:
-    """The columns of a shipped data set as they are in its file, which is checked first."""
+    """Return the columns of a shipped table as they are in its file, which is checked first."""
     if name not in DATASETS:
         raise unknown("data set", name, DATASETS)
-    what = DATASETS[name]
-    with as_file(files("comity.datasets.data") / what.file) as path:
-        if not path.is_file() or hashlib.sha256(path.read_bytes()).hexdigest() != what.sha256:
-            raise _damaged(name, f"{what.file} is absent or not the file that was shipped")
+    file, sha256 = DATASETS[name].file, DATASETS[name].sha256
+    with as_file(files("comity.datasets.data") / file) as path:
+        if not path.is_file() or hashlib.sha256(path.read_bytes()).hexdigest() != sha256:
+            raise damaged(name, f"{file} is absent or not the file that was shipped")
         return read_columns(path, name)
 
 
-def _check(name: str, what: Dataset, table: Table) -> None:
-    """Compare a table's counts with those that the data set is known to have."""
-    found = {"rows": len(table.label), "positives": int(table.label.sum())}
-    expected = {"rows": what.rows, "positives": what.positives}
-    codings = {key: (table.sensitive[key], table.groups[key]) for key in table.groups}
+def _check(name: str, description: Dataset, table: Table) -> None:
+    """Compare a table's counts with those that a whole copy has."""
+    counts = {"rows": len(table.label), "positives": int(table.label.sum())}
+    expected = {"rows": description.rows, "positives": description.positives}
+    codings = {key: (table.sensitive[key], names) for key, names in table.attribute_values.items()}
     if table.silos is not None:
-        codings["site"] = table.silos, table.silo_names
-    for coding, counts in what.counts.items():
+        codings["silo"] = table.silos, table.silo_names
+    for coding, known in description.counts.items():
         codes, names = codings[coding]
-        for group, count in counts.items():
-            expected[group] = count
-            found[group] = int((codes == names.index(group)).sum())
+        for value, count in known.items():
+            expected[value] = count
+            counts[value] = int((codes == names.index(value)).sum())
     for key, count in expected.items():
-        if found[key] != count:
-            raise _damaged(name, f"{found[key]:,} {key} instead of {count:,}")
-
-
-def _damaged(name: str, why: str) -> UserError:
-    return UserError(f"data set {name}: its copy is damaged ({why}); install comity again.")
+        if counts[key] != count:
+            raise damaged(name, f"{counts[key]:,} {key} instead of {count:,}")

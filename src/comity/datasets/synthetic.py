@@ -1,8 +1,8 @@
-"""The synthetic people of the fair-learning papers: two Gaussians, and a group that leans on them.
+"""Synthetic people of the fair-learning papers: two Gaussians, and an attribute drawn from them.
 
-The label y is 1 with probability 0.6, the inputs x are Gaussian given y, and the group z is 1 with
-probability N1(x') / (N1(x') + N0(x')), where x' is x turned by 45 degrees and N1, N0 are the
-densities of x given y. All of it is known, so the best that anybody can do is known, too.
+The label y is 1 with probability 0.6, the inputs x are Gaussian given y, and the attribute z is 1
+with probability N1(x') / (N1(x') + N0(x')), where x' is x turned by 45 degrees and N1, N0 are the
+densities of x given y. All of it is known, so the best possible result is known, too.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _DRAWS, _RATES = 200_000, 201
 
 
 def density(points: FloatArray, label: int) -> FloatArray:
-    """The density of the inputs (rows) given a label."""
+    """Return the density of the inputs (rows) given a label."""
     away = points - _MEANS[label]
     spread = _SPREADS[label]
     square = (away @ np.linalg.inv(spread) * away).sum(axis=-1)
@@ -35,20 +35,20 @@ def density(points: FloatArray, label: int) -> FloatArray:
 
 
 def group_chance(points: FloatArray) -> FloatArray:
-    """P(z = 1 | x)."""
+    """Return P(z = 1 | x) for points x (rows)."""
     turned = points @ _TURN.T
     one, zero = density(turned, 1), density(turned, 0)
     return np.asarray(one / (one + zero))
 
 
 def label_chance(points: FloatArray) -> FloatArray:
-    """P(y = 1 | x), by Bayes' rule; the group says nothing more about y than x does."""
+    """Return P(y = 1 | x) by Bayes' rule; given x, y does not depend on z."""
     one, zero = POSITIVE * density(points, 1), (1 - POSITIVE) * density(points, 0)
     return np.asarray(one / (one + zero))
 
 
 def draw(count: int, seed: int = SEED) -> tuple[FloatArray, IntArray, IntArray]:
-    """So many people: inputs, groups and labels."""
+    """Return inputs, attribute values and labels of ``count`` people."""
     rng = np.random.default_rng(seed)
     label = (rng.random(count) < POSITIVE).astype(np.int64)
     roots = np.linalg.cholesky(_SPREADS)[label]
@@ -58,7 +58,7 @@ def draw(count: int, seed: int = SEED) -> tuple[FloatArray, IntArray, IntArray]:
 
 
 def synthetic() -> Table:
-    """The data set of the papers: training rows first, always the same ones."""
+    """Return the data set of the papers: training rows first, always the same ones."""
     points, group, label = draw(TRAIN + TEST)
     cells = {"x1": points[:, 0], "x2": points[:, 1], "z": group, "y": label}
     columns = read_columns({name: cell.tolist() for name, cell in cells.items()}, "synthetic")
@@ -67,21 +67,21 @@ def synthetic() -> Table:
 
 @lru_cache(maxsize=1)
 def reference_hypervolume() -> float:
-    """What one model could reach that knows the densities and has a threshold for each group.
+    """Return the hypervolume of the exact densities with one threshold per attribute value.
 
-    All pairs of thresholds on P(y = 1 | x), placed so that the groups' shares of yeses are evenly
-    spaced; accuracy and D are means over a fixed draw of people.
+    All pairs of thresholds on P(y = 1 | x) are taken, placed so that the values' shares of yeses
+    are evenly spaced; accuracy and D are means over a fixed draw of people.
     """
     points, group, _ = draw(_DRAWS)
     chance, share = label_chance(points), group.mean()
     rates = np.linspace(0, 1, _RATES)
     right = []
-    for which in (0, 1):
-        order = -np.sort(-chance[group == which])
+    for value in (0, 1):
+        order = -np.sort(-chance[group == value])
         # yes to the first n: each of them is right with its chance, all others with the rest of it
         total = np.concatenate([[0.0], np.cumsum(2 * order - 1)]) + (1 - order).sum()
         right.append(total[np.round(rates * len(order)).astype(int)] / len(order))
     zero, one = np.indices((_RATES, _RATES)).reshape(2, -1)
     accuracy = (1 - share) * right[0][zero] + share * right[1][one]
-    apart = np.abs(rates[zero] - rates[one]) * max(share, 1 - share)  # the larger |P(yes|z) - P|
-    return hypervolume(np.stack([accuracy, 1 - apart], axis=1), (0.0, 0.0))
+    distance = np.abs(rates[zero] - rates[one]) * max(share, 1 - share)  # the larger |P(yes|z) - P|
+    return hypervolume(np.stack([accuracy, 1 - distance], axis=1), (0.0, 0.0))

@@ -1,6 +1,6 @@
 """Tables: rows of people, checked and encoded for learning.
 
-Whatever is wrong with a table is said with the row and the column, so that its owner can find it.
+Faults of a table are reported with the row and the column.
 """
 
 from __future__ import annotations
@@ -14,80 +14,37 @@ from typing import NotRequired, TypedDict
 import numpy as np
 
 from comity.core.typing import BoolArray, Float32Array, IntArray
-from comity.datasets.columns import Columns, text_of
+from comity.datasets.columns import Columns
+from comity.datasets.encoding import (
+    Encoding,
+    Location,
+    coded,
+    learn_encoding,
+    number_of,
+    plain_text,
+)
 from comity.errors import UserError, unknown
 
-MOST_CATEGORIES = 1000
 MOST_GROUPS = 10
+"""Largest number of values of a sensitive attribute that are not grouped."""
 REST = "*"
+"""Rule of the group that takes all values which no other group takes."""
 
-_TRUTHS = ({"0", "1"}, {"false", "true"}, {"no", "yes"})  # in each, what is true sorts last
+_TRUTHS = ({"0", "1"}, {"false", "true"}, {"no", "yes"})  # in each, the true value sorts last
 _RULE = re.compile(r"(<=|>=|<|>)\s*(\S+)|(\S+?)\s*\.\.\s*(\S+)")
 
 
 class Attribute(TypedDict):
-    """A sensitive attribute: a column and, unless its values are the groups, how to group them.
-
-    A group is a list of values, a rule (``"<= 25"``, ``"> 25"``, ``"25..60"`` with both ends in),
-    or ``"*"`` for all rows that no other group takes.
-    """
+    """A sensitive attribute: a column, and how its values are grouped, if at all."""
 
     column: str
+    """Column of the table."""
     groups: NotRequired[Mapping[str, Sequence[object] | str]]
+    """Attribute values by name, each with the values of the column that it stands for.
 
-
-@dataclass(frozen=True)
-class Encoding:
-    """How one column becomes inputs, as it was learned from a table's own rows."""
-
-    column: str
-    values: tuple[str, ...] | None = None
-    """The categories, one 0/1 input each (an empty one is a missing cell); None for numbers."""
-    median: float | None = None
-    """What a missing number becomes, beside an input that says so; None if none was missing."""
-
-    @property
-    def features(self) -> tuple[str, ...]:
-        """The name of each input."""
-        if self.values is not None:
-            return tuple(f"{self.column}={value or 'missing'}" for value in self.values)
-        return (self.column,) if self.median is None else (self.column, f"{self.column} missing")
-
-    def inputs(self, where: _Where, cells: list[str]) -> Float32Array:
-        """The inputs that cells become, old ones or new."""
-        values, codes = _codes(cells)
-        if self.values is not None:
-            place = {value: code for code, value in enumerate(self.values)}
-            for value in values:
-                if value not in place:
-                    raise self._refused(where, cells, value)
-            codes = np.array([place[value] for value in values])[codes]
-            return np.asarray(codes[:, None] == np.arange(len(place)), dtype=np.float32)
-        numbers = np.array([_number(value) for value in values])
-        fits = np.abs(numbers) <= np.finfo(np.float32).max
-        for value, fit in zip(values, fits, strict=True):
-            if not fit and (value or self.median is None):
-                raise self._refused(where, cells, value)
-        block = numbers[codes]
-        if self.median is None:
-            return block[:, None].astype(np.float32)
-        absent = ~fits[codes]
-        block[absent] = self.median
-        return np.stack([block, absent], axis=1).astype(np.float32)
-
-    def _refused(self, where: _Where, cells: list[str], value: str) -> UserError:
-        """The error for the first cell with a value that cannot be encoded."""
-        row = where.row(cells, value)
-        about = f"{where.name}: {row}, column '{self.column}'"
-        if not value:
-            return UserError(
-                f"{about} is missing, but no row that the model learned from lacked it; fill it in "
-                "or leave the row out."
-            )
-        if self.values is None:
-            return UserError(f"{about} must be a number, got '{value}'; correct it.")
-        known = [value for value in self.values if value]
-        return unknown(f"value of column '{self.column}' in {row} of {where.name}", value, known)
+    It is a list of values, a rule (``"<= 25"``, ``"> 25"``, ``"25..60"`` with both ends in), or
+    ``"*"`` for all rows that no other group takes.
+    """
 
 
 @dataclass(frozen=True)
@@ -98,28 +55,29 @@ class Table:
     inputs: Float32Array
     """Rows x features; numbers are as they were read, to be standardised with training rows."""
     features: tuple[str, ...]
-    """The name of each input, e.g. ``age`` or ``sex=Female``."""
+    """Name of each input, e.g. ``age`` or ``sex=Female``."""
     numeric: BoolArray
     """Which inputs are numbers rather than 0/1."""
     label: IntArray
+    """Label of each row, 0 or 1."""
     sensitive: Mapping[str, IntArray]
-    """The group of each row, for each sensitive attribute."""
-    groups: Mapping[str, tuple[str, ...]]
-    """The names of the groups, for each sensitive attribute."""
+    """Value of each row, an index into ``attribute_values``, by sensitive attribute."""
+    attribute_values: Mapping[str, tuple[str, ...]]
+    """Names of the values, by sensitive attribute."""
     silos: IntArray | None
-    """The site (hospital, region) that each row comes from, where the data says so."""
+    """Silo (hospital, region) of each row, an index into ``silo_names``, where it is known."""
     silo_names: tuple[str, ...]
     notes: tuple[str, ...]
-    """What was done to the data."""
+    """Remarks on what was done to the data."""
     encodings: tuple[Encoding, ...]
-    """How the columns became inputs, in their order."""
+    """Encodings of the columns, in the order of the inputs."""
     names: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    """What the codes in a column stood for in the file, where they were renamed."""
+    """Names of the codes in a column of the file, where codes were renamed."""
 
     def encode(self, columns: Columns) -> Float32Array:
-        """New rows, as `read_columns` gives them, as inputs just like those of the table's own.
+        """Return new rows, as `read_columns` gives them, as inputs like those of the table's own.
 
-        Columns that are no inputs (label, client, …) may be there or not.
+        Columns that are no inputs (label, client, …) may be present or not.
         """
         needed = [encoding.column for encoding in self.encodings]
         absent = [column for column in needed if column not in columns]
@@ -130,13 +88,18 @@ class Table:
                 f"{', '.join(needed)}."
             )
         columns = renamed({column: columns[column] for column in needed}, self.names)
-        where = _Where(f"new rows of {self.name}", np.arange(len(columns[needed[0]])) + 2)
+        where = Location(f"new rows of {self.name}", np.arange(len(columns[needed[0]])) + 2)
         blocks = [encoding.inputs(where, columns[encoding.column]) for encoding in self.encodings]
         return np.concatenate(blocks, axis=1)
 
 
 def renamed(columns: Columns, names: Mapping[str, Mapping[str, str]]) -> Columns:
-    """Columns with names in place of codes; cells that have none stay as they are."""
+    """Return columns with names in place of codes; cells without a name stay as they are.
+
+    Args:
+        columns: Columns as `read_columns` gives them.
+        names: Name of each code, by column.
+    """
     return {
         column: [names[column].get(cell, cell) for cell in cells] if column in names else cells
         for column, cells in columns.items()
@@ -154,14 +117,21 @@ def make_table(
     client: str | None = None,
     missing: str = "refuse",
 ) -> Table:
-    """Encode columns, as `read_columns` gives them, for learning ``label``.
+    """Return columns, as `read_columns` gives them, encoded for learning.
 
-    ``positive`` is the label's value that counts as 1. ``sensitive`` lists columns whose values are
-    groups, or says how to group them (see `Attribute`). ``features`` are the inputs: everything but
-    the label and the ``client`` column unless given; columns of numbers stay numbers, all others
-    become one 0/1 input a value. ``missing`` is what to do with missing cells: ``refuse`` the
-    table, ``drop`` their rows, or make them a ``category``: a value of their own, and in a column
-    of numbers the median, with a 0/1 input that says so.
+    Columns of numbers stay numbers; any other column becomes one 0/1 input per value.
+
+    Args:
+        name: Name of the table, for messages.
+        columns: Columns of text.
+        label: Column to predict.
+        positive: Value of the label that counts as 1; not needed for 0/1, false/true and no/yes.
+        sensitive: Columns of sensitive attributes, or attributes by name (see `Attribute`).
+        features: Columns to learn from; by default all but the label and the client.
+        client: Column with the silo of each row.
+        missing: What to do with missing cells: ``refuse`` the table, ``drop`` their rows, or make
+            them a ``category``: a value of their own, and in a column of numbers the median, beside
+            a 0/1 input that marks them.
     """
     attributes = _attributes(name, sensitive)
     keys = [label, *(attribute["column"] for attribute in attributes.values())]
@@ -179,15 +149,15 @@ def make_table(
         raise UserError(f"{name}: features must be columns other than the label, got {wrong}.")
     columns = {column: columns[column] for column in dict.fromkeys((*keys, *features))}
     columns, rows, notes = _without_missing(name, columns, keys, missing)
-    where = _Where(name, rows)
+    where = Location(name, rows)
 
-    learned = [_learned(where, column, columns[column]) for column in dict.fromkeys(features)]
+    learned = [learn_encoding(where, key, columns[key]) for key in dict.fromkeys(features)]
     encodings = tuple(encoding for encoding, _ in learned)
     blocks = [encoding.inputs(where, columns[encoding.column]) for encoding in encodings]
-    coded = {key: _coded(where, key, columns, what) for key, what in attributes.items()}
+    values = {key: _values(where, key, columns, what) for key, what in attributes.items()}
     silos, silo_names = None, tuple[str, ...]()
     if client is not None:
-        names, silos = _codes(columns[client])
+        names, silos = coded(columns[client])
         silo_names = tuple(names)
     return Table(
         name=name,
@@ -195,24 +165,13 @@ def make_table(
         features=tuple(name for encoding in encodings for name in encoding.features),
         numeric=np.array([name == e.column for e in encodings for name in e.features]),
         label=_label(where, label, columns[label], positive),
-        sensitive={key: codes for key, (codes, _) in coded.items()},
-        groups={key: names for key, (_, names) in coded.items()},
+        sensitive={key: codes for key, (codes, _) in values.items()},
+        attribute_values={key: names for key, (_, names) in values.items()},
         silos=silos,
         silo_names=silo_names,
         notes=(*notes, *(note for _, note in learned if note)),
         encodings=encodings,
     )
-
-
-@dataclass(frozen=True)
-class _Where:
-    """Where a table's rows are in its file, for messages: the header is row 1."""
-
-    name: str
-    rows: IntArray
-
-    def row(self, cells: Sequence[str], value: str) -> str:
-        return f"row {self.rows[cells.index(value)]}"
 
 
 def _attributes(
@@ -243,7 +202,7 @@ def _attributes(
 def _without_missing(
     name: str, columns: Columns, keys: Sequence[str], missing: str
 ) -> tuple[Columns, IntArray, tuple[str, ...]]:
-    """The columns that are left, the number of each row in the file, and what was done."""
+    """Return the remaining columns, the number of each row in the file, and remarks."""
     if missing not in ("refuse", "category", "drop"):
         raise unknown(f"way with missing cells in {name}", missing, ("refuse", "category", "drop"))
     count = len(next(iter(columns.values())))
@@ -280,61 +239,36 @@ def _without_missing(
     return columns, rows, (note,)
 
 
-def _learned(where: _Where, column: str, cells: list[str]) -> tuple[Encoding, str]:
-    """How a column becomes inputs, and what is worth saying about it."""
-    values, codes = _codes(cells)
-    numbers = np.array([_number(value) for value in values])
-    known = np.array([value != "" for value in values])
-    fits = np.abs(numbers) <= np.finfo(np.float32).max
-    if known.any() and fits[known].all():
-        present = known[codes]
-        median = None if present.all() else float(np.median(numbers[codes][present]))
-        return Encoding(column, median=median), ""
-    odd = next((value for value, fit in zip(values, fits, strict=True) if value and not fit), "")
-    if len(values) > MOST_CATEGORIES:
-        raise UserError(
-            f"{where.name}: column '{column}' has {len(values):,} different values and is not all "
-            f"numbers ('{odd}' in {where.row(cells, odd)}); correct it or leave it out of features."
-        )
-    note = ""
-    if fits.sum() > known.sum() / 2:
-        note = (
-            f"{column} is taken as categories, though mostly numbers, because of '{odd}' "
-            f"({where.row(cells, odd)})"
-        )
-    return Encoding(column, tuple(values)), note
-
-
-def _label(where: _Where, column: str, cells: list[str], positive: object) -> IntArray:
-    values, codes = _codes(cells)
+def _label(where: Location, column: str, cells: list[str], positive: object) -> IntArray:
+    values, codes = coded(cells)
     if len(values) != 2:
         listed = ", ".join(f"'{value}' ({where.row(cells, value)})" for value in values[:6])
         raise UserError(
             f"{where.name}: label '{column}' must have exactly two values, found {len(values)}: "
             f"{listed}{', …' if len(values) > 6 else ''}."
         )
-    plain = [_plain(value) for value in values]
+    plain = [plain_text(value) for value in values]
     truths = [value.lower() for value in plain]
     if positive is None and set(truths) not in _TRUTHS:
         raise UserError(
             f"{where.name}: label '{column}' is '{values[0]}' or '{values[1]}'; say which counts "
             f"as 1, e.g. positive = '{values[1]}'."
         )
-    one = plain[truths.index(max(truths))] if positive is None else _plain(positive)
+    one = plain[truths.index(max(truths))] if positive is None else plain_text(positive)
     if one not in plain:
         raise unknown(f"positive value of label '{column}' in {where.name}", positive, values)
     return np.asarray(codes == plain.index(one), dtype=np.int64)
 
 
-def _coded(
-    where: _Where, attribute: str, columns: Columns, what: Attribute
+def _values(
+    where: Location, attribute: str, columns: Columns, description: Attribute
 ) -> tuple[IntArray, tuple[str, ...]]:
-    """The group of each row by a sensitive attribute, and the names of the groups."""
-    column = what["column"]
+    """Return the value of each row by a sensitive attribute, and the names of the values."""
+    column = description["column"]
     cells = columns[column]
-    values, codes = _codes(cells)
+    values, codes = coded(cells)
     about = f"{where.name}: sensitive attribute '{attribute}'"
-    groups = what.get("groups")
+    groups = description.get("groups")
     if groups is None:
         if not 2 <= len(values) <= MOST_GROUPS:
             advice = "leave it out" if len(values) == 1 else "say which of them form groups"
@@ -348,7 +282,7 @@ def _coded(
         raise UserError(f"{about}: there must be at least two groups, got {list(groups)}.")
     for group, rule in groups.items():
         for value in () if isinstance(rule, str) else rule:
-            if _plain(value) not in map(_plain, values):
+            if plain_text(value) not in map(plain_text, values):
                 raise unknown(f"value of column '{column}' in group '{group}'", value, values)
     rest = [group for group, rule in groups.items() if rule == REST]
     names = tuple(groups)
@@ -371,49 +305,20 @@ def _coded(
 
 
 def _takes(about: str, rule: Sequence[object] | str, value: str) -> bool:
-    """Whether a group's list or rule takes a value."""
+    """Return whether a group's list or rule takes a value."""
     if not isinstance(rule, str):
-        return _plain(value) in map(_plain, rule)
-    found = _RULE.fullmatch(rule.strip())
-    limits = [_number(part) for part in found.group(2, 3, 4) if part] if found else []
-    if found is None or not all(map(math.isfinite, limits)):
+        return plain_text(value) in map(plain_text, rule)
+    match = _RULE.fullmatch(rule.strip())
+    limits = [number_of(part) for part in match.group(2, 3, 4) if part] if match else []
+    if match is None or not all(map(math.isfinite, limits)):
         raise UserError(
             f"{about}: '{rule}' is no rule; give a list of values, '<= 25', '> 25', '25..60' or "
             f"'{REST}' for the rest."
         )
-    number = _number(value)
+    number = number_of(value)
     if not math.isfinite(number):
         raise UserError(f"{about}: the rule '{rule}' needs numbers, but a value is '{value}'.")
-    if found[1] is None:
+    if match[1] is None:
         return limits[0] <= number <= limits[1]
-    below = number < limits[0] if "<" in found[1] else number > limits[0]
-    return below or ("=" in found[1] and number == limits[0])
-
-
-def _codes(cells: list[str]) -> tuple[list[str], IntArray]:
-    """The different values, sorted, and which of them each cell is."""
-    values = sorted(set(cells))
-    if len(values) <= MOST_CATEGORIES:  # so few may become names, where 9 comes before 10
-        values.sort(key=_order)
-    place = {value: code for code, value in enumerate(values)}
-    return values, np.fromiter(map(place.__getitem__, cells), np.int64, len(cells))
-
-
-def _order(value: str) -> float:
-    number = _number(value)
-    return number if math.isfinite(number) else math.inf
-
-
-def _number(text: str) -> float:
-    """The number that a cell is, or NaN."""
-    try:
-        return float(text) if "_" not in text else math.nan
-    except ValueError:
-        return math.nan
-
-
-def _plain(value: object) -> str:
-    """A value's text, the same for 1, 1.0 and '1.00'."""
-    text = text_of(value)
-    number = _number(text)
-    return f"{number:.15g}" if math.isfinite(number) else text
+    below = number < limits[0] if "<" in match[1] else number > limits[0]
+    return below or ("=" in match[1] and number == limits[0])

@@ -26,8 +26,8 @@ from comity.learners.off_policy import (
     ReplayCohort,
 )
 from comity.problems.base import Problem
-from comity.problems.environments import Policy
 from comity.problems.networks import ActorCritic
+from comity.problems.simulators import Policy
 from comity.settings import setting
 
 

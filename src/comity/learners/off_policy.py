@@ -25,8 +25,9 @@ from comity.core.typing import AnyArray, FloatArray, IntArray, NamedArrays, Tree
 from comity.learners.adam import Adam, clip
 from comity.learners.base import LearnerContext, LearnerSettings, Task
 from comity.learners.replay import Replay
-from comity.problems.base import EnvironmentProblem, Problem
-from comity.problems.environments import Policy, environments
+from comity.problems.base import Problem
+from comity.problems.environments import EnvironmentProblem
+from comity.problems.simulators import Policy, environments
 from comity.settings import setting
 
 Generators = Sequence[np.random.Generator]

@@ -1,15 +1,9 @@
 """Problems: what federations learn."""
 
-from comity.problems import fairness, images, morl, multitask, praffl
-from comity.problems.base import (
-    EnvironmentProblem,
-    Objective,
-    Problem,
-    find,
-    problems,
-    register,
-)
+from comity.problems.base import Objective, Problem
 from comity.problems.data import DataProblem, Samples
+from comity.problems.environments import EnvironmentProblem
+from comity.problems.registry import find, problems, register
 
 __all__ = [
     "DataProblem",
@@ -17,12 +11,7 @@ __all__ = [
     "Objective",
     "Problem",
     "Samples",
-    "fairness",
     "find",
-    "images",
-    "morl",
-    "multitask",
-    "praffl",
     "problems",
     "register",
 ]

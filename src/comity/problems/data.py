@@ -1,11 +1,12 @@
-"""Problems whose clients have data: samples, losses to make small, scores to judge by."""
+"""Problems whose clients have data: samples, losses to make small, scores to evaluate by."""
 
 from __future__ import annotations
 
+from abc import ABCMeta
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -16,167 +17,275 @@ from comity.core.pareto import hypervolume, reach, set_measures
 from comity.core.phases import Batch
 from comity.core.typing import BoolArray, Float32Array, FloatArray, IntArray
 from comity.datasets.columns import Columns
-from comity.datasets.partition import Share, shares
+from comity.datasets.partition import ClientRows, PartitionSpec, Strata, partition_rows
 from comity.errors import UserError
 from comity.problems.base import Problem
 
 
 @dataclass(frozen=True)
 class Samples:
-    """All samples of a problem, before they are dealt out."""
+    """All samples of a problem, before they are distributed among clients."""
 
     columns: Mapping[str, Tensor]
-    """``inputs`` and whatever the losses and scores speak of, one row a sample each."""
-    cells: IntArray
-    """Samples that are alike (same label, same people): a deal keeps some for everybody."""
+    """``inputs`` and the columns that losses and scores use, one row per sample each."""
+    strata: IntArray
+    """Stratum of each sample: samples that are alike (same label, same attribute values).
+
+    A partition distributes each stratum on its own, so that all clients get some of it.
+    """
     needed: Mapping[int, tuple[str, IntArray]]
-    """Cells without which a score would not be defined: their names, and all cells that serve."""
+    """Strata without which a score would be undefined for a client.
+
+    Each maps to its name, for messages, and to all strata that serve in its place.
+    """
     silos: IntArray | None = None
-    """Who holds which sample by nature, where the data know it."""
+    """Silo of each sample (hospital, region), an index into ``silo_names``, where it is known."""
     silo_names: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
-    """What was done to the data on the way here."""
+    """Remarks on what was done to the data."""
+
+    def partition(
+        self,
+        spec: PartitionSpec,
+        *,
+        capped: bool = False,
+        validation: float = 0.1,
+        test: float = 0.2,
+    ) -> list[ClientRows]:
+        """Return the rows of each client; arguments as in `partition_rows`."""
+        strata = Strata(
+            self.strata,
+            needed={stratum: serving.tolist() for stratum, (_, serving) in self.needed.items()},
+            stratum_names={stratum: name for stratum, (name, _) in self.needed.items()},
+            silos=self.silos,
+            silo_names=self.silo_names,
+        )
+        return partition_rows(strata, spec, capped=capped, validation=validation, test=test)
 
 
-class Encoder(Protocol):
-    """Makes inputs of the columns of a file, just as those of the samples were made."""
-
-    @property
-    def features(self) -> tuple[str, ...]:
-        """The name of each input."""
-
-    def __call__(self, columns: Columns) -> Float32Array: ...
+REQUIRED = ("samples", "network", "losses", "scores", "constant")
+"""Methods that a problem with data must have."""
+OPTIONAL = (
+    *("undefined", "prepare", "counted", "strict_point", "features", "encode", "partition"),
+)
+"""Methods of a problem with data that have a default."""
 
 
-@dataclass(frozen=True)
-class PartitionSpec:
-    """Among how many clients the samples are dealt out, and how unevenly."""
+class _FunctionsAsMethods(ABCMeta):
+    """Collect keyword arguments that are named like a method into the field ``functions``.
 
-    clients: int
-    seed: int
-    partition: str
-    sizes: str
+    So a function can take the place of a method in ``DataProblem(losses=…)``, and in
+    ``dataclasses.replace(problem, network=…)`` for every kind of problem with data.
+    """
+
+    def __call__(cls, **values: Any) -> Any:
+        given = {name: values.pop(name) for name in (*REQUIRED, *OPTIONAL) if name in values}
+        return super().__call__(functions={**values.pop("functions", {}), **given}, **values)
 
 
 @dataclass(frozen=True, kw_only=True)
-class DataProblem(Problem):
-    """Clients have samples.
+class DataProblem(Problem, metaclass=_FunctionsAsMethods):
+    """A problem whose clients have samples.
 
-    ``losses(outputs, batch)`` and ``scores(outputs, batch)`` are written for one client: its
-    network's outputs and the batch they belong to (every column of the samples, and the ``weight``
-    of each sample, zero for padding) give one number an objective. Losses are differentiable and
-    made small; scores are what a model is judged by, and more is better.
+    There are two ways to pose one, with the same names: pass functions as arguments
+    (``DataProblem(name=…, samples=…, network=…, losses=…, scores=…, constant=…)``), or override
+    methods in a subclass, which must be a dataclass of the same kind (frozen, keywords only) with
+    hashable fields. A function that is passed wins over the method.
+
+    ``losses`` and ``scores`` are written for one client: its network's outputs and the batch to
+    which they belong give one number per objective. A batch has every column of the samples, and
+    the ``weight`` of each sample, which is zero for padding.
     """
 
-    samples: Callable[[], Samples]
-    network: Callable[[Samples], nn.Module]
-    losses: Callable[[Tensor, Batch], Tensor]
-    scores: Callable[[Tensor, Batch], Tensor]
-    constant: Callable[[Batch], Tensor]
-    """The output, the same for every input, of a model that knows only a client's labels."""
-    undefined: Callable[[Batch], Tensor] | None = None
-    """Which losses have a term that a batch (without its inputs) leaves undefined."""
-    prepare: Callable[[Samples, IntArray], Mapping[str, Tensor]] | None = None
-    """The columns as they are learned from, given all training rows (to scale numbers)."""
-    counted: Callable[[FloatArray], BoolArray] | None = None
-    """Which vectors count for the front: what is trivially good in one thing may not."""
-    strict_point: Callable[[], tuple[float, ...]] | None = None
-    """A reference point that only models of some use are above."""
-    groups: Mapping[str, int] = field(default_factory=dict)
-    """The columns that say which group a sample's person belongs to, and how many there are."""
+    attributes: Mapping[str, int] = field(default_factory=dict, hash=False)
+    """Columns with the value of a sensitive attribute per sample, and their numbers of values."""
     classified: bool = False
-    """Whether ``label`` is a class, and the network has an output for each."""
-    encode: Encoder | None = None
-    """The inputs (before `prepare`) of new samples, from the columns of a file."""
-    partitioner: Callable[[Samples, PartitionSpec], list[Share]] | None = None
-    """Who gets which rows, where the problem has a way of its own."""
+    """Whether ``label`` is a class, and the network has one output per class."""
     learner: str = "supervised"
-    deal: PartitionSpec | None = None
+    partition_spec: PartitionSpec | None = None
+    """Number of clients and partition, once `partitioned` has been called."""
+    functions: Mapping[str, Callable[..., Any]] = field(default_factory=dict, hash=False)
+    """Functions in place of methods; they are given by the methods' names."""
+
+    if TYPE_CHECKING:  # what `_FunctionsAsMethods` accepts
+
+        def __init__(self, **values: Any) -> None: ...
+
+    def __post_init__(self) -> None:
+        for name, function in self.functions.items():
+            object.__setattr__(self, name, function)
+        for name in REQUIRED:
+            if not self.defines(name):
+                raise TypeError(
+                    f"problem {self.name}: {name} is missing; pass it as a function or override it"
+                )
+
+    def defines(self, name: str) -> bool:
+        """Return whether a method has been passed as a function or overridden."""
+        return name in self.functions or getattr(type(self), name) is not getattr(DataProblem, name)
+
+    # -- to be passed or overridden --------------------------------------------------------
+
+    def samples(self) -> Samples:
+        """Return all samples; called often, so a subclass caches them."""
+        raise NotImplementedError
+
+    def network(self, samples: Samples) -> nn.Module:
+        """Return a fresh network for these samples."""
+        raise NotImplementedError
+
+    def losses(self, outputs: Tensor, batch: Batch) -> Tensor:
+        """Return one client's losses, one per objective: differentiable, and made small."""
+        raise NotImplementedError
+
+    def scores(self, outputs: Tensor, batch: Batch) -> Tensor:
+        """Return one client's scores, one per objective, of which more is better.
+
+        A score may be NaN where it is undefined for the client.
+        """
+        raise NotImplementedError
+
+    def constant(self, batch: Batch) -> Tensor:
+        """Return the output, equal for every input, of a model that depends on labels only.
+
+        Args:
+            batch: All training samples of a client.
+        """
+        raise NotImplementedError
+
+    def undefined(self, batch: Batch) -> Tensor:
+        """Return which losses have a term that a batch (without its inputs) leaves undefined."""
+        return torch.zeros(len(self.objectives), dtype=torch.bool)
+
+    def prepare(self, samples: Samples, train: IntArray) -> Mapping[str, Tensor]:
+        """Return the columns as they are learned from, e.g. with scaled numbers.
+
+        Args:
+            samples: All samples.
+            train: Training rows of all clients, the only ones from which scales may be taken.
+        """
+        return samples.columns
+
+    def counted(self, vectors: FloatArray) -> BoolArray:
+        """Return which vectors count for the front; those that are trivially good may not."""
+        return np.ones(len(vectors), dtype=bool)
+
+    def strict_point(self) -> tuple[float, ...] | None:
+        """Return a reference point that only models of some use are above, or None."""
+        return None
+
+    def features(self) -> tuple[str, ...]:
+        """Return the names of the inputs, where they come from a table; else nothing."""
+        return ()
+
+    def encode(self, columns: Columns) -> Float32Array:
+        """Return the inputs (before `prepare`) of new samples, from the columns of a file."""
+        raise UserError(
+            f"problem {self.name} has no table, so rows of a file mean nothing to its models."
+        )
+
+    def partition(self, samples: Samples, spec: PartitionSpec) -> list[ClientRows]:
+        """Return the rows of each client."""
+        return samples.partition(spec)
+
+    # -- what follows from it --------------------------------------------------------------
 
     def model(self) -> nn.Module:
+        """Return a fresh network of the problem's architecture."""
         return self.network(self.samples())
 
     def partitioned(self, clients: int, seed: int, partition: str, sizes: str) -> DataProblem:
-        return replace(self, deal=PartitionSpec(clients, seed, partition, sizes))
+        """Return the problem with its samples distributed among clients; see `Problem`."""
+        return replace(self, partition_spec=PartitionSpec(clients, seed, partition, sizes))
 
-    def shares(self) -> list[Share]:
-        """Which rows each client has."""
-        if self.deal is None:
+    def shares(self) -> list[ClientRows]:
+        """Return the rows of each client."""
+        if self.partition_spec is None:
             raise UserError(f"problem {self.name}: its data have not been dealt out.")
-        return _shares(self.samples, self.deal, self.partitioner)
+        return _client_rows(self, self.partition_spec)
 
     def columns(self) -> Mapping[str, Tensor]:
-        """The samples as they are learned from."""
-        if self.prepare is None:
+        """Return the samples as they are learned from."""
+        if self.partition_spec is None or not self.defines("prepare"):
             return self.samples().columns
-        return _prepared(self.samples, self.prepare, self.deal, self.partitioner)
+        return _prepared(self)
 
     def inputs_of(self, columns: Columns) -> Tensor:
-        """The inputs of new samples, from the columns of a file, just as they are learned from."""
-        if self.encode is None:
-            raise UserError(
-                f"problem {self.name} has no table, so rows of a file mean nothing to its models."
-            )
+        """Return the inputs of new samples as they are learned from, from a file's columns."""
         return self.prepared(torch.from_numpy(self.encode(columns)))
 
     def prepared(self, inputs: Tensor) -> Tensor:
-        """New inputs, scaled by what is known of the training rows and of nothing else."""
-        if self.prepare is None or self.deal is None:
+        """Return new inputs as they are learned from, scaled by training rows only."""
+        if self.partition_spec is None or not self.defines("prepare"):
             return inputs
-        own = self.samples()
-        both = torch.cat([own.columns["inputs"].to(inputs.dtype), inputs])
-        longer = replace(own, columns={**own.columns, "inputs": both})
-        train = np.concatenate([share.train for share in self.shares()])
-        return self.prepare(longer, train)["inputs"][len(own.columns["inputs"]) :]
+        samples = self.samples()
+        both = torch.cat([samples.columns["inputs"].to(inputs.dtype), inputs])
+        longer = replace(samples, columns={**samples.columns, "inputs": both})
+        return self.prepare(longer, self._train())["inputs"][len(samples.columns["inputs"]) :]
+
+    def _train(self) -> IntArray:
+        """Return the training rows of all clients."""
+        return np.concatenate([rows.train for rows in self.shares()])
 
     def trivial(self, clients: Sequence[int], seed: int, episodes: int) -> FloatArray:
-        """The constant classifier: every client's commonest answer, on its test samples."""
-        columns, found = self.columns(), []
+        """Return the test scores of the constant output, one row per client."""
+        columns, scores = self.columns(), []
         for client in clients:
-            share = self.shares()[client]
-            output = self.constant(batch_of(columns, share.train))
-            test = batch_of(columns, share.test)
-            outputs = output.expand(len(share.test), *output.shape)
-            found.append(self.scores(outputs, test))
-        return np.asarray(torch.stack(found).double().numpy())
+            rows = self.shares()[client]
+            output = self.constant(batch_of(columns, rows.train))
+            test = batch_of(columns, rows.test)
+            outputs = output.expand(len(rows.test), *output.shape)
+            scores.append(self.scores(outputs, test))
+        return np.asarray(torch.stack(scores).double().numpy())
 
-    def judged(self, outputs: Tensor, batch: Batch) -> FloatArray:
-        """Scores of several clients at once, client first."""
+    def evaluate_outputs(self, outputs: Tensor, batch: Batch) -> FloatArray:
+        """Return the scores of several clients at once (clients x objectives).
+
+        Args:
+            outputs: Outputs of the clients' networks, client first.
+            batch: The batches to which they belong, client first.
+        """
         return np.asarray(vmap(self.scores)(outputs, dict(batch)).double().numpy())
 
     def counts(self, vectors: FloatArray) -> BoolArray:
+        """Return which vectors (rows) count for a front: defined and `counted`."""
         defined: BoolArray = np.asarray(np.isfinite(vectors).all(axis=1))
-        return defined if self.counted is None else defined & self.counted(vectors)
+        return defined & self.counted(vectors)
 
     def measures(self, vectors: FloatArray, preferences: FloatArray) -> dict[str, float]:
+        """Return all measures; vectors that do not count are left out of the front."""
         return self._measures(vectors, preferences, self.counts(vectors))
 
     def trivial_measures(self, vectors: FloatArray, preferences: FloatArray) -> dict[str, float]:
-        everything = np.ones(len(vectors), dtype=bool)  # it is what the others must not be
-        return self._measures(vectors, preferences, everything)
+        """Return the measures of the trivial baseline, all of whose vectors count."""
+        return self._measures(vectors, preferences, np.ones(len(vectors), dtype=bool))
 
     def _measures(
         self, vectors: FloatArray, preferences: FloatArray, counted: BoolArray
     ) -> dict[str, float]:
-        undefined = float((~np.isfinite(vectors).all(axis=1)).mean())
+        defined = np.isfinite(vectors).all(axis=1)
         values = set_measures(vectors[counted], self.reference_point, self.target())
         means = {"mean_scalarised": (vectors * preferences).sum(axis=1)}
-        means |= {o.name: vectors[:, place] for place, o in enumerate(self.objectives)}
+        means |= {o.name: vectors[:, index] for index, o in enumerate(self.objectives)}
         for name, column in means.items():
-            if np.isfinite(column).any():  # what is undefined for everybody has no mean
+            if np.isfinite(column).any():  # what is undefined for all clients has no mean
                 values[name] = float(np.nanmean(column))
         values["own_hypervolume"] = float(reach(vectors[:, None], self.reference_point).mean())
-        defined = np.isfinite(vectors).all(axis=1)
         values["dropped"] = float((defined & ~counted).mean())
-        if undefined:
+        if undefined := float((~defined).mean()):
             values["undefined"] = undefined
-        if self.strict_point is not None:
-            values["strict_hypervolume"] = hypervolume(vectors[counted], self.strict_point())
+        if (point := self.strict_point()) is not None:
+            values["strict_hypervolume"] = hypervolume(vectors[counted], point)
         return values
 
 
 def batch_of(columns: Mapping[str, Tensor], rows: IntArray) -> dict[str, Tensor]:
-    """Some samples of one client, all of full weight."""
+    """Return some samples of one client as a batch in which all have full weight.
+
+    Args:
+        columns: Columns of all samples.
+        rows: Rows of the batch.
+    """
     index = torch.from_numpy(rows)
     batch = {name: column[index] for name, column in columns.items()}
     batch["weight"] = torch.ones(len(rows))
@@ -184,36 +293,10 @@ def batch_of(columns: Mapping[str, Tensor], rows: IntArray) -> dict[str, Tensor]
 
 
 @lru_cache(maxsize=16)
-def _shares(
-    samples: Callable[[], Samples],
-    deal: PartitionSpec,
-    partitioner: Callable[[Samples, PartitionSpec], list[Share]] | None,
-) -> list[Share]:
-    found = samples()
-    if partitioner is not None:
-        return partitioner(found, deal)
-    return shares(
-        found.cells,
-        deal.clients,
-        deal.seed,
-        partition=deal.partition,
-        sizes=deal.sizes,
-        silos=found.silos,
-        silo_names=found.silo_names,
-        cell_names={cell: name for cell, (name, _) in found.needed.items()},
-        needed={cell: serving.tolist() for cell, (_, serving) in found.needed.items()},
-    )
+def _client_rows(problem: DataProblem, spec: PartitionSpec) -> list[ClientRows]:
+    return problem.partition(problem.samples(), spec)
 
 
 @lru_cache(maxsize=4)
-def _prepared(
-    samples: Callable[[], Samples],
-    prepare: Callable[[Samples, IntArray], Mapping[str, Tensor]],
-    deal: PartitionSpec | None,
-    partitioner: Callable[[Samples, PartitionSpec], list[Share]] | None,
-) -> Mapping[str, Tensor]:
-    found = samples()
-    if deal is None:
-        return found.columns
-    train = np.concatenate([share.train for share in _shares(samples, deal, partitioner)])
-    return prepare(found, train)
+def _prepared(problem: DataProblem) -> Mapping[str, Tensor]:
+    return problem.prepare(problem.samples(), problem._train())

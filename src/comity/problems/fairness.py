@@ -1,15 +1,15 @@
-"""Accuracy against group fairness on tables of people: what banks and hospitals argue about.
+"""Accuracy against fairness on tables of people.
 
 The first objective is accuracy, every other one is fairness, 1 − gap, for an attribute and a
-metric. The gap is the largest difference between groups in how often the answer is yes: among all
-(demographic parity, ``dp``), among those whose label is yes (equal opportunity, ``eo``), or the
-larger of the gaps among the yeses and among the noes (equalised odds, ``eodds``). Models are judged
-by hard answers; they are trained on a relaxation of them (thesis eq. 5.5).
+metric. The gap is the largest difference between the attribute's values in how often the answer is
+yes: among all (demographic parity, ``dp``), among those whose label is yes (equal opportunity,
+``eo``), or the larger of the gaps among the yeses and among the noes (equalised odds, ``eodds``).
+Models are evaluated by hard answers; they are trained on a relaxation of them (thesis eq. 5.5).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from itertools import combinations
@@ -27,7 +27,7 @@ from comity.datasets.columns import Columns
 from comity.datasets.shipped import DATASETS, dataset
 from comity.datasets.tables import Table
 from comity.errors import UserError
-from comity.problems.base import Objective, register
+from comity.problems.base import Objective
 from comity.problems.data import DataProblem, Samples
 from comity.problems.networks import layers
 from comity.settings import Settings, setting
@@ -39,74 +39,102 @@ METRICS: dict[Metric, str] = {
     "eodds": "equalised odds",
 }
 _LABELS: dict[Metric, tuple[int | None, ...]] = {"dp": (None,), "eo": (1,), "eodds": (1, 0)}
-"""Among which labels a metric compares groups; None: among all."""
+"""Labels among which a metric compares attribute values; None: among all."""
 
 TRIVIAL = 1e-3
-"""A model that is fairer than this misses perfection by has most likely learned nothing."""
+"""Largest gap of a model that counts as trivially fair, as a constant answer is."""
 
 
 def _column(attribute: str) -> str:
-    """The column of an attribute's groups; it must not be taken for the label or the weight."""
+    """Return the column of an attribute's values; its name must differ from label and weight."""
     return f"group:{attribute}"
 
 
 @dataclass(frozen=True)
 class Aim:
-    """One fairness objective: between which groups, in which sense."""
+    """One fairness objective: an attribute and a metric."""
 
     attribute: str
     metric: Metric
-    groups: int
+    values: int
+    """Number of the attribute's values."""
 
     @property
     def column(self) -> str:
-        """Which column of the samples has the groups."""
+        """Column of the samples with the attribute's values."""
         return _column(self.attribute)
 
 
-# -- losses and scores of one client -------------------------------------------------------
+# -- gaps of one client --------------------------------------------------------------------
 
 
 def relaxed(logits: Tensor, slope: float) -> Tensor:
-    """tanh(c · max(0, 2f − 1)) / 2 + 1/2 with f = sigmoid(logit): a yes that has a gradient."""
+    """Return tanh(c · max(0, 2f − 1)) / 2 + 1/2 with f = sigmoid(logit): a yes with a gradient.
+
+    Args:
+        logits: Logits of yes.
+        slope: Steepness c.
+    """
     return torch.tanh(slope * torch.relu(2 * torch.sigmoid(logits) - 1)) / 2 + 0.5
 
 
-def gap(answers: Tensor, group: Tensor, weight: Tensor, groups: int) -> tuple[Tensor, Tensor]:
-    """Largest difference between the groups' mean answers, and whether two groups are there."""
-    member = (group.unsqueeze(-1) == torch.arange(groups)) * weight.unsqueeze(-1)
+def gap(answers: Tensor, value: Tensor, weight: Tensor, values: int) -> tuple[Tensor, Tensor]:
+    """Return the largest difference between mean answers, and whether two values are present.
+
+    Args:
+        answers: Answer per sample, from 0 for no to 1 for yes.
+        value: Attribute value per sample, 0, 1, …
+        weight: Weight per sample.
+        values: Number of attribute values.
+    """
+    member = (value.unsqueeze(-1) == torch.arange(values)) * weight.unsqueeze(-1)
     size = member.sum(dim=0)
-    there = size > 0
-    rate = (member * answers.unsqueeze(-1)).sum(dim=0) / torch.where(there, size, 1.0)
+    present = size > 0
+    rate = (member * answers.unsqueeze(-1)).sum(dim=0) / torch.where(present, size, 1.0)
     infinity = torch.tensor(torch.inf)
-    widest = torch.where(there, rate, -infinity).amax() - torch.where(there, rate, infinity).amin()
-    defined = there.sum() > 1
-    return torch.where(defined, widest, 0.0), defined
+    highest = torch.where(present, rate, -infinity).amax()
+    lowest = torch.where(present, rate, infinity).amin()
+    defined = present.sum() > 1
+    return torch.where(defined, highest - lowest, 0.0), defined
 
 
 def unfairness(aim: Aim, answers: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
-    """The gap that an aim speaks of, and whether all of it is defined."""
-    found, defined = [], []
+    """Return the gap of an aim, and whether all of it is defined."""
+    gaps, defined = [], []
     for label in _LABELS[aim.metric]:
         weight = batch["weight"]
         if label is not None:
             weight = weight * (batch["label"] == label)
-        value, known = gap(answers, batch[aim.column], weight, aim.groups)
-        found.append(value)
+        difference, known = gap(answers, batch[aim.column], weight, aim.values)
+        gaps.append(difference)
         defined.append(known)
-    return torch.stack(found).amax(), torch.stack(defined).all()
+    return torch.stack(gaps).amax(), torch.stack(defined).all()
 
 
-@dataclass(frozen=True)
-class Losses:
-    """Cross entropy, and for each aim its relaxed gap plus a little cross entropy (A.1)."""
+# -- problems ------------------------------------------------------------------------------
 
+
+@dataclass(frozen=True, kw_only=True)
+class FairnessProblem(DataProblem):
+    """Accuracy, and fairness for each of some aims, learned by a network with one logit."""
+
+    table: Callable[[], Table]
     aims: tuple[Aim, ...]
     slope: float
     scale: float
     regulariser: float
+    hidden: tuple[int, ...]
 
-    def __call__(self, outputs: Tensor, batch: Batch) -> Tensor:
+    def samples(self) -> Samples:
+        """Return the rows of the table; strata are label and attribute values."""
+        return _samples(self.table, self.aims)
+
+    def network(self, samples: Samples) -> nn.Module:
+        """Return a plain network with one logit."""
+        return nn.Sequential(*layers(samples.columns["inputs"].shape[1], self.hidden, 1))
+
+    def losses(self, outputs: Tensor, batch: Batch) -> Tensor:
+        """Return cross entropy, and per aim its relaxed gap plus a little cross entropy (A.1)."""
         logits, weight = outputs.squeeze(-1), batch["weight"]
         entropy = F.binary_cross_entropy_with_logits(logits, batch["label"], reduction="none")
         error = (entropy * weight).sum() / weight.sum()
@@ -116,14 +144,8 @@ class Losses:
             [error, *(self.scale * value + self.regulariser * error for value in gaps)]
         )
 
-
-@dataclass(frozen=True)
-class Scores:
-    """Accuracy and 1 − gap of hard answers; not a number where too few groups are there."""
-
-    aims: tuple[Aim, ...]
-
-    def __call__(self, outputs: Tensor, batch: Batch) -> Tensor:
+    def scores(self, outputs: Tensor, batch: Batch) -> Tensor:
+        """Return accuracy and 1 − gap of hard answers; NaN where too few values are present."""
         yes, weight = (outputs.squeeze(-1) > 0).float(), batch["weight"]
         accuracy = ((yes == batch["label"]) * weight).sum() / weight.sum()
         fair = []
@@ -132,129 +154,75 @@ class Scores:
             fair.append(torch.where(defined, 1 - value, torch.nan))
         return torch.stack([accuracy, *fair])
 
+    def constant(self, batch: Batch) -> Tensor:
+        """Return the logit of the classifier that always gives a client's commonest answer."""
+        return torch.where(batch["label"].mean() > 0.5, 1.0, -1.0).reshape(1)
 
-@dataclass(frozen=True)
-class Undefined:
-    """Which objectives a batch cannot speak of."""
-
-    aims: tuple[Aim, ...]
-
-    def __call__(self, batch: Batch) -> Tensor:
+    def undefined(self, batch: Batch) -> Tensor:
+        """Return which objectives compare attribute values that a batch lacks."""
         nothing = torch.zeros_like(batch["weight"])
         gaps = [~unfairness(aim, nothing, batch)[1] for aim in self.aims]
         return torch.stack([torch.zeros_like(gaps[0]), *gaps])
 
-
-def commonest(batch: Batch) -> Tensor:
-    """The logit of the classifier that always gives a client's commonest answer."""
-    return torch.where(batch["label"].mean() > 0.5, 1.0, -1.0).reshape(1)
-
-
-# -- samples -------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class People:
-    """The samples of a fairness problem: those of a table, sorted into cells."""
-
-    table: partial[Table]
-    attributes: tuple[str, ...]
-    metrics: tuple[Metric, ...]
-
-    def __call__(self) -> Samples:
-        return _people(self)
-
-
-@lru_cache(maxsize=8)
-def _people(source: People) -> Samples:
-    table = source.table()
-    names = [("label", ("no", "yes")), *((a, table.groups[a]) for a in source.attributes)]
-    codes = [table.label, *(table.sensitive[a] for a in source.attributes)]
-    cells = np.ravel_multi_index(codes, [len(values) for _, values in names])
-    sizes = np.bincount(cells)
-    needed: dict[int, tuple[str, IntArray]] = {}
-    for place, attribute in enumerate(source.attributes, start=1):
-        for metric in source.metrics:
-            for label in _LABELS[metric]:
-                for group, name in enumerate(table.groups[attribute]):
-                    rows = codes[place] == group
-                    if label is not None:
-                        rows &= table.label == label
-                    # the cell in which most of those people are stands for all of them
-                    cell = int(np.bincount(cells[rows], minlength=len(sizes)).argmax())
-                    where = "" if label is None else f" with label {('no', 'yes')[label]}"
-                    about = (f"{attribute} = {name}{where}", np.unique(cells[rows]))
-                    needed.setdefault(cell, about)
-    columns = {
-        "inputs": torch.from_numpy(table.inputs),
-        "label": torch.from_numpy(table.label).float(),
-        **{_column(a): torch.from_numpy(table.sensitive[a]) for a in source.attributes},
-    }
-    return Samples(columns, cells, needed, table.silos, table.silo_names, table.notes)
-
-
-@dataclass(frozen=True)
-class Standardised:
-    """Numbers of the inputs measured from the training rows' mean, in their spread."""
-
-    table: partial[Table]
-
-    def __call__(self, samples: Samples, train: IntArray) -> Mapping[str, Tensor]:
+    def prepare(self, samples: Samples, train: IntArray) -> Mapping[str, Tensor]:
+        """Standardise the numbers among the inputs by the training rows."""
         numeric = torch.from_numpy(self.table().numeric)
         if not numeric.any():
             return samples.columns
         inputs = samples.columns["inputs"].clone()
-        seen = inputs[torch.from_numpy(train)][:, numeric]
-        inputs[:, numeric] = (inputs[:, numeric] - seen.mean(0)) / seen.std(0).clamp(min=1e-6)
+        learned = inputs[torch.from_numpy(train)][:, numeric]
+        spread = learned.std(0).clamp(min=1e-6)
+        inputs[:, numeric] = (inputs[:, numeric] - learned.mean(0)) / spread
         return {**samples.columns, "inputs": inputs}
 
+    def counted(self, vectors: FloatArray) -> BoolArray:
+        """Return which vectors are not perfectly fair in everything, as a constant answer is."""
+        return np.asarray((vectors[:, 1:] <= 1 - TRIVIAL).any(axis=1))
 
-@dataclass(frozen=True)
-class Encoded:
-    """New people as inputs, just like those in the table."""
+    def strict_point(self) -> tuple[float, ...]:
+        """Return 0.05 less than the constant classifier's accuracy, and 0.5 per aim."""
+        share = float(self.table().label.mean())
+        return (round(max(share, 1 - share) - 0.05, 6), *(0.5,) * len(self.aims))
 
-    table: partial[Table]
-
-    @property
     def features(self) -> tuple[str, ...]:
+        """Return the names of the table's inputs."""
         return self.table().features
 
-    def __call__(self, columns: Columns) -> Float32Array:
+    def encode(self, columns: Columns) -> Float32Array:
+        """Return new rows as inputs, encoded like those of the table."""
         return self.table().encode(columns)
 
 
-@dataclass(frozen=True)
-class Network:
-    """A plain network with one logit."""
-
-    hidden: tuple[int, ...]
-
-    def __call__(self, samples: Samples) -> nn.Module:
-        return nn.Sequential(*layers(samples.columns["inputs"].shape[1], self.hidden, 1))
-
-
-def nontrivial(vectors: FloatArray) -> BoolArray:
-    """Which vectors are not perfectly fair in everything, as a constant answer is."""
-    return np.asarray((vectors[:, 1:] <= 1 - TRIVIAL).any(axis=1))
-
-
-@dataclass(frozen=True)
-class Strict:
-    """Just worse than the constant classifier in accuracy, and half-way to fairness."""
-
-    table: partial[Table]
-    aims: int
-
-    def __call__(self) -> tuple[float, ...]:
-        share = float(self.table().label.mean())
-        return (round(max(share, 1 - share) - 0.05, 6), *(0.5,) * self.aims)
-
-
-# -- problems ------------------------------------------------------------------------------
+@lru_cache(maxsize=8)
+def _samples(source: Callable[[], Table], aims: tuple[Aim, ...]) -> Samples:
+    table = source()
+    attributes = list(dict.fromkeys(aim.attribute for aim in aims))
+    codes = {attribute: table.sensitive[attribute] for attribute in attributes}
+    sizes = [2, *(len(table.attribute_values[attribute]) for attribute in attributes)]
+    strata = np.ravel_multi_index([table.label, *codes.values()], sizes)
+    count = int(strata.max()) + 1
+    needed: dict[int, tuple[str, IntArray]] = {}
+    for aim in aims:
+        for label in _LABELS[aim.metric]:
+            for value, name in enumerate(table.attribute_values[aim.attribute]):
+                rows = codes[aim.attribute] == value
+                if label is not None:
+                    rows &= table.label == label
+                # the stratum in which most of those people are represents all of them
+                stratum = int(np.bincount(strata[rows], minlength=count).argmax())
+                suffix = "" if label is None else f" with label {('no', 'yes')[label]}"
+                need = (f"{aim.attribute} = {name}{suffix}", np.unique(strata[rows]))
+                needed.setdefault(stratum, need)
+    columns = {
+        "inputs": torch.from_numpy(table.inputs),
+        "label": torch.from_numpy(table.label).float(),
+        **{_column(attribute): torch.from_numpy(codes[attribute]) for attribute in attributes},
+    }
+    return Samples(columns, strata, needed, table.silos, table.silo_names, table.notes)
 
 
 class FairnessSettings(Settings):
-    """How a fairness problem is posed; the sense of the first four is the thesis'."""
+    """Settings of a fairness problem, as in the thesis."""
 
     slope: float = setting(3.0, "steepness c of the relaxed answer", above=0)
     scale: float = setting(1.0, "factor of the relaxed gap (its range is half the hard one's)")
@@ -265,61 +233,65 @@ class FairnessSettings(Settings):
 def fairness_problem(
     name: str,
     title: str,
-    table: partial[Table],
-    groups: Mapping[str, int],
+    table: Callable[[], Table],
+    attributes: Mapping[str, int],
     metrics: Sequence[Metric],
     settings: FairnessSettings | None = None,
-) -> DataProblem:
-    """Accuracy against fairness for each of the attributes in each of the metrics."""
+) -> FairnessProblem:
+    """Return a problem of accuracy, and of fairness for each attribute by each metric.
+
+    Args:
+        name: Name of the problem.
+        title: Description in one line.
+        table: Function that returns the table; it is called when a run needs the data.
+        attributes: Sensitive attributes of the table, and their numbers of values.
+        metrics: At least one of dp, eo and eodds.
+        settings: Relaxation and network; by default the thesis'.
+    """
     if not metrics:
         raise UserError(f"problem {name}: metrics must name at least one of {', '.join(METRICS)}.")
     s = settings or FairnessSettings()
-    aims = tuple(Aim(a, metric, count) for a, count in groups.items() for metric in metrics)
+    aims = tuple(Aim(a, metric, count) for a, count in attributes.items() for metric in metrics)
     objectives = [Objective("accuracy", "share", "right answers")]
     for aim in aims:
-        own = [aim.attribute] * (len(groups) > 1) + [aim.metric] * (len(metrics) > 1)
-        sense = f"1 - gap between groups of {aim.attribute}: {METRICS[aim.metric]}"
-        objectives.append(Objective("-".join(["fairness", *own]), "1 - gap", sense))
-    return DataProblem(
+        parts = [aim.attribute] * (len(attributes) > 1) + [aim.metric] * (len(metrics) > 1)
+        meaning = f"1 - gap between groups of {aim.attribute}: {METRICS[aim.metric]}"
+        objectives.append(Objective("-".join(["fairness", *parts]), "1 - gap", meaning))
+    return FairnessProblem(
         name=name,
         title=title,
         objectives=tuple(objectives),
         reference_point=(0.0,) * len(objectives),
-        samples=People(table, tuple(groups), tuple(metrics)),
-        network=Network(tuple(s.hidden)),
-        losses=Losses(aims, s.slope, s.scale, s.regulariser),
-        scores=Scores(aims),
-        constant=commonest,
-        undefined=Undefined(aims),
-        prepare=Standardised(table),
-        counted=nontrivial,
-        strict_point=Strict(table, len(aims)),
-        groups={_column(attribute): count for attribute, count in groups.items()},
-        encode=Encoded(table),
+        attributes={_column(attribute): count for attribute, count in attributes.items()},
         defaults={"learning_rate": 5e-3},
+        table=table,
+        aims=aims,
+        slope=s.slope,
+        scale=s.scale,
+        regulariser=s.regulariser,
+        hidden=tuple(s.hidden),
     )
 
 
-def _register_all() -> None:
-    """Every data set with every attribute and metric, with two attributes, and with two metrics."""
-    for data, about in DATASETS.items():
+def _all_problems() -> Iterator[FairnessProblem]:
+    """Pose every data set with every attribute and metric, two attributes, and two metrics."""
+    for data, description in DATASETS.items():
         table = partial(dataset, data)
-        chosen: list[tuple[tuple[str, ...], tuple[Metric, ...]]] = []
+        choices: list[tuple[tuple[str, ...], tuple[Metric, ...]]] = []
         for count in (1, 2):
-            for attributes in combinations(about.attributes, count):
-                chosen += [(attributes, (metric,)) for metric in METRICS]
-        chosen += [((attribute,), ("dp", "eo")) for attribute in about.attributes]
-        for attributes, metrics in chosen:
+            for attributes in combinations(description.attributes, count):
+                choices += [(attributes, (metric,)) for metric in METRICS]
+        choices += [((attribute,), ("dp", "eo")) for attribute in description.attributes]
+        for attributes, metrics in choices:
             senses = " and ".join(METRICS[metric] for metric in metrics)
-            register(
-                fairness_problem(
-                    "-".join([data, *attributes, *metrics]),
-                    f"{about.title}; fair to {' and '.join(attributes)} by {senses}",
-                    table,
-                    {a: len(about.attributes[a]["groups"]) for a in attributes},
-                    metrics,
-                )
+            yield fairness_problem(
+                "-".join([data, *attributes, *metrics]),
+                f"{description.title}; fair to {' and '.join(attributes)} by {senses}",
+                table,
+                {a: len(description.attributes[a]["groups"]) for a in attributes},
+                metrics,
             )
 
 
-_register_all()
+PROBLEMS = tuple(_all_problems())
+"""All problems of this module."""

@@ -1,13 +1,13 @@
-"""Naming what is in a picture: the problems of personalised federated learning.
+"""Classification of pictures: the problems of personalised federated learning.
 
-One objective, accuracy. What makes them hard is that clients have different classes
-(``pathological:S``, ``shards:S``, ``dirichlet:ALPHA``) or different kinds of pictures
-(``natural``), so that one model for all is a compromise.
+There is one objective, accuracy. Clients have different classes (``pathological:S``, ``shards:S``,
+``dirichlet:ALPHA``) or different kinds of pictures (``natural``), so that one model for all is a
+compromise.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -19,12 +19,14 @@ from torch import Tensor, nn
 from comity.core.phases import Batch
 from comity.core.rng import stream
 from comity.core.typing import ByteArray
-from comity.datasets import images as pictures
-from comity.datasets.images import Album
-from comity.datasets.partition import Share, deal, shares
+from comity.datasets.album import Album
+from comity.datasets.apportionment import apportion
+from comity.datasets.cifar import cifar10, cifar100
+from comity.datasets.images import cifar10_small, fashion_mnist, flowers102, mnist, omniglot, usps
+from comity.datasets.partition import ClientRows, PartitionSpec
 from comity.errors import UserError
-from comity.problems.base import Objective, register
-from comity.problems.data import DataProblem, PartitionSpec, Samples
+from comity.problems.base import Objective
+from comity.problems.data import DataProblem, Samples
 from comity.problems.networks import BodyAndHead, cnn, mlp
 
 _SEED = 2016  # which pictures are chosen or blended is the same in every run
@@ -32,28 +34,17 @@ _SEED = 2016  # which pictures are chosen or blended is the same in every run
 # -- samples -------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Gallery:
-    """The samples of a problem: all pictures of a source, or so many of each class."""
-
-    source: Callable[[], Album]
-    each: int | None = None
-
-    def __call__(self) -> Samples:
-        return _samples(self)
-
-
 @lru_cache(maxsize=4)
-def _samples(what: Gallery) -> Samples:
-    album = what.source()
-    if what.each is not None:
-        album = _some(album, what.each)
+def _samples(source: Callable[[], Album], each: int | None) -> Samples:
+    album = source()
+    if each is not None:
+        album = _some(album, each)
     columns = {"inputs": torch.from_numpy(album.pixels), "label": torch.from_numpy(album.labels)}
     return Samples(columns, album.labels, {}, album.silos, album.silo_names, album.notes)
 
 
 def _some(album: Album, each: int) -> Album:
-    """So many pictures of each class, drawn at random; fewer are the first of more."""
+    """Return ``each`` pictures of each class, drawn at random; fewer are the first of more."""
     counts = np.bincount(album.labels)
     if not 1 <= each <= counts.min():
         raise UserError(
@@ -71,34 +62,19 @@ def _some(album: Album, each: int) -> Album:
     )
 
 
-def class_deal(samples: Samples, deal: PartitionSpec) -> list[Share]:
-    """Who gets which pictures: as the literature deals out classes."""
-    return shares(
-        samples.cells,
-        deal.clients,
-        deal.seed,
-        partition=deal.partition,
-        sizes=deal.sizes,
-        silos=samples.silos,
-        silo_names=samples.silo_names,
-        capped=True,
-    )
-
-
 # -- domains -------------------------------------------------------------------------------
 
 DOMAINS = {"MNIST": 0.4, "USPS": 0.4, "blended": 0.2}
-"""Three kinds of digits, and the share of the clients that has each."""
+"""Kinds of digits, and the share of the clients that has each."""
 
 
 def digits_domains() -> Album:
-    """Digits of three kinds, 28 x 28 in colour: MNIST's, USPS', and MNIST's blended with photos.
+    """Return digits of three kinds, 28 x 28 in colour: MNIST's, USPS', MNIST's blended with photos.
 
-    There are as many of each kind as makes clients equally large when each has one kind. No digit
-    of MNIST is there twice. The blended ones are made the way those of MNIST-M were, but they are
-    not those: their photographs are CIFAR-10's.
+    The numbers of each kind make clients equally large when each has one kind. No digit of MNIST
+    occurs twice. The blended ones are made in the way of MNIST-M, but from CIFAR-10's photographs.
     """
-    plain, envelopes, photos = pictures.mnist(), pictures.usps(), pictures.cifar10_small()
+    plain, envelopes, photos = mnist(), usps(), cifar10_small()
     count = len(envelopes.labels)
     chosen = stream(_SEED, "domains").permutation(len(plain.labels))
     first, second = chosen[:count], chosen[count : count + count // 2]
@@ -121,10 +97,10 @@ def _coloured(pixels: ByteArray) -> ByteArray:
 
 
 def enlarged(pixels: ByteArray) -> ByteArray:
-    """16 x 16 made 28 x 28, bilinear; in whole numbers, so that it is the same everywhere."""
+    """Return pictures of 16 x 16 as 28 x 28, bilinear; in whole numbers, equal on all machines."""
     # pixel i lies at ((i + 1/2) 16/28 - 1/2) = (8 i - 3) / 14
-    place = np.clip(8 * np.arange(28) - 3, 0, 15 * 14)
-    left, part = place // 14, place % 14
+    position = np.clip(8 * np.arange(28) - 3, 0, 15 * 14)
+    left, part = position // 14, position % 14
     weight = np.zeros((28, 16), dtype=np.int64)
     weight[np.arange(28), left] = 14 - part
     weight[np.arange(28), np.minimum(left + 1, 15)] += part
@@ -132,7 +108,7 @@ def enlarged(pixels: ByteArray) -> ByteArray:
 
 
 def blended(digits: ByteArray, photos: ByteArray) -> ByteArray:
-    """Each digit's absolute difference to a random piece of a random photograph."""
+    """Return each digit's absolute difference to a random piece of a random photograph."""
     generator = stream(_SEED, "blended")
     which = generator.integers(len(photos), size=len(digits))
     spare = [size - side + 1 for size, side in zip(photos.shape[2:], digits.shape[2:], strict=True)]
@@ -144,76 +120,85 @@ def blended(digits: ByteArray, photos: ByteArray) -> ByteArray:
         (top[:, None] + down)[:, None, :, None],
         (left[:, None] + right)[:, None, None, :],
     ]
-    apart: ByteArray = np.abs(pieces.astype(np.int16) - digits).astype(np.uint8)
-    return apart
+    difference: ByteArray = np.abs(pieces.astype(np.int16) - digits).astype(np.uint8)
+    return difference
 
 
-def domain_deal(samples: Samples, dealing: PartitionSpec) -> list[Share]:
-    """Where clients are domains by nature, several share one; else classes are dealt out."""
-    if dealing.partition != "natural":
-        return class_deal(samples, dealing)
-    if dealing.clients < len(DOMAINS):
-        raise UserError(
-            f"partition 'natural': there are {len(DOMAINS)} domains ({', '.join(DOMAINS)}), so say "
-            f"clients = {len(DOMAINS)} or more instead of {dealing.clients}."
-        )
-    assert samples.silos is not None
-    wanted = np.array([list(DOMAINS.values())]) * dealing.clients
-    having = np.repeat(np.arange(len(DOMAINS)), deal(wanted, np.ones(1, dtype=np.int64))[0])
-    order = stream(dealing.seed, "domains").permutation(len(samples.cells))
-    order = order[np.argsort(samples.cells[order], kind="stable")]  # so all get of every class
-    holder = np.empty_like(samples.cells)
-    for domain in range(len(DOMAINS)):
-        rows, clients = order[samples.silos[order] == domain], np.flatnonzero(having == domain)
-        holder[rows] = np.resize(clients, len(rows))
-    names = tuple(f"{samples.silo_names[domain]}, client {c}" for c, domain in enumerate(having))
-    return class_deal(replace(samples, silos=holder, silo_names=names), dealing)
-
-
-# -- learning and judging ------------------------------------------------------------------
+# -- problems ------------------------------------------------------------------------------
 
 
 def classes(samples: Samples) -> int:
-    """How many classes there are; every one has pictures."""
+    """Return the number of classes; every one has pictures."""
     return int(samples.columns["label"].max()) + 1
 
 
-@dataclass(frozen=True)
-class Network:
-    """A network of a kind, as large as the pictures and classes want it."""
+@dataclass(frozen=True, kw_only=True)
+class ImageProblem(DataProblem):
+    """Accuracy on pictures with one class each."""
 
-    kind: Callable[[int, int, int, int], BodyAndHead]
+    source: Callable[[], Album]
+    """Function that returns all pictures."""
+    each: int | None = None
+    """Number of pictures of each class; all if None."""
+    architecture: Callable[[int, int, int, int], BodyAndHead] = cnn
+    """Function of channels, height, width and classes that returns a network."""
 
-    def __call__(self, samples: Samples) -> nn.Module:
+    def samples(self) -> Samples:
+        """Return the pictures as bytes; strata are classes."""
+        return _samples(self.source, self.each)
+
+    def network(self, samples: Samples) -> nn.Module:
+        """Return a network that fits the pictures and classes."""
         channels, height, width = samples.columns["inputs"].shape[1:]
-        return self.kind(channels, height, width, classes(samples))
+        return self.architecture(channels, height, width, classes(samples))
 
+    def losses(self, outputs: Tensor, batch: Batch) -> Tensor:
+        """Return the cross entropy."""
+        return _mean(F.cross_entropy(outputs, batch["label"], reduction="none"), batch)
 
-def losses(outputs: Tensor, batch: Batch) -> Tensor:
-    """Cross entropy."""
-    return _mean(F.cross_entropy(outputs, batch["label"], reduction="none"), batch)
+    def scores(self, outputs: Tensor, batch: Batch) -> Tensor:
+        """Return the accuracy."""
+        return _mean((outputs.argmax(dim=-1) == batch["label"]).float(), batch)
 
+    def constant(self, batch: Batch) -> Tensor:
+        """Return logits that always name a client's commonest class: the counts of the classes."""
+        return F.one_hot(batch["label"], classes(self.samples())).sum(dim=0).float()
 
-def scores(outputs: Tensor, batch: Batch) -> Tensor:
-    """Accuracy."""
-    return _mean((outputs.argmax(dim=-1) == batch["label"]).float(), batch)
+    def partition(self, samples: Samples, spec: PartitionSpec) -> list[ClientRows]:
+        """Distribute classes by the rules of the literature."""
+        return samples.partition(spec, capped=True)
 
 
 def _mean(values: Tensor, batch: Batch) -> Tensor:
     return ((values * batch["weight"]).sum() / batch["weight"].sum()).reshape(1)
 
 
-@dataclass(frozen=True)
-class Commonest:
-    """Logits of the classifier that always names a client's commonest class: the counts."""
+class DomainProblem(ImageProblem):
+    """Accuracy on digits of three domains, one of which each natural client has."""
 
-    samples: Callable[[], Samples]
-
-    def __call__(self, batch: Batch) -> Tensor:
-        return F.one_hot(batch["label"], classes(self.samples())).sum(dim=0).float()
-
-
-# -- problems ------------------------------------------------------------------------------
+    def partition(self, samples: Samples, spec: PartitionSpec) -> list[ClientRows]:
+        """Distribute each domain among several clients if ``natural``, else classes."""
+        if spec.partition != "natural":
+            return super().partition(samples, spec)
+        if spec.clients < len(DOMAINS):
+            raise UserError(
+                f"partition 'natural': there are {len(DOMAINS)} domains ({', '.join(DOMAINS)}), so "
+                f"say clients = {len(DOMAINS)} or more instead of {spec.clients}."
+            )
+        assert samples.silos is not None
+        quotas = np.array([list(DOMAINS.values())]) * spec.clients
+        counts = apportion(quotas, np.ones(1, dtype=np.int64))[0]
+        domain_of = np.repeat(np.arange(len(DOMAINS)), counts)
+        order = stream(spec.seed, "domains").permutation(len(samples.strata))
+        order = order[np.argsort(samples.strata[order], kind="stable")]  # all get every class
+        holder = np.empty_like(samples.strata)
+        for domain in range(len(DOMAINS)):
+            rows = order[samples.silos[order] == domain]
+            holder[rows] = np.resize(np.flatnonzero(domain_of == domain), len(rows))
+        names = [samples.silo_names[domain] for domain in domain_of]
+        names = [f"{name}, client {client}" for client, name in enumerate(names)]
+        held = replace(samples, silos=holder, silo_names=tuple(names))
+        return super().partition(held, spec)
 
 
 def image_problem(
@@ -225,27 +210,30 @@ def image_problem(
     each: int | None = None,
     rounds: int = 50,
     partition: str = "iid",
-    partitioner: Callable[[Samples, PartitionSpec], list[Share]] = class_deal,
-) -> DataProblem:
-    """A problem on a source's pictures, or on ``each`` of a class; nothing is read before it runs.
+    family: type[ImageProblem] = ImageProblem,
+) -> ImageProblem:
+    """Return a problem on pictures; nothing is read before a run needs it.
 
-    Learning is the papers': plain steps of 0.005 on batches of 10, once through the data a round.
-    ``rounds`` are fewer than theirs: what two cores do within an hour. Clients keep their last
-    model, as in the papers: they have too few validation pictures to choose by.
+    Learning is the papers': plain steps of 0.005 on batches of 10, once through the data per round.
+    Clients keep their last model, as in the papers: they have too few validation pictures to choose
+    by.
+
+    Args:
+        name: Name of the problem.
+        title: Description in one line.
+        source: Function that returns all pictures.
+        network: Function of channels, height, width and classes that returns a network.
+        each: Number of pictures of each class; all if None.
+        rounds: Default number of rounds: fewer than the papers', what two cores do in an hour.
+        partition: Default partition.
+        family: Class of the problem.
     """
-    samples = Gallery(source, each)
-    return DataProblem(
+    return family(
         name=name,
         title=title,
         objectives=(Objective("accuracy", "share", "right answers"),),
         reference_point=(0.0,),
-        samples=samples,
-        network=Network(network),
-        losses=losses,
-        scores=scores,
-        constant=Commonest(samples),
         classified=True,
-        partitioner=partitioner,
         defaults={
             "optimiser": "sgd",
             "learning_rate": 0.005,
@@ -260,23 +248,22 @@ def image_problem(
             "keep": "last",
             "evaluate_every": 10,
         },
+        source=source,
+        each=each,
+        architecture=network,
     )
 
 
-def _register_all() -> None:
-    """Every source with the papers' network, and with a small one."""
+def _all_problems() -> Iterator[ImageProblem]:
+    """Pose every source with the papers' network, and with a small one."""
     digits, clothes = "name the handwritten digit", "name the article of clothing"
     for problem in (
-        image_problem("mnist", f"MNIST: {digits}", pictures.mnist, rounds=20),
-        image_problem("usps", f"USPS: {digits}", pictures.usps),
+        image_problem("mnist", f"MNIST: {digits}", mnist, rounds=20),
+        image_problem("usps", f"USPS: {digits}", usps),
+        image_problem("fashion-mnist", f"Fashion-MNIST: {clothes}", fashion_mnist, rounds=20),
+        image_problem("cifar10", "CIFAR-10: name what is in a picture", cifar10),
         image_problem(
-            "fashion-mnist", f"Fashion-MNIST: {clothes}", pictures.fashion_mnist, rounds=20
-        ),
-        image_problem("cifar10", "CIFAR-10: name what is in a picture", pictures.cifar10),
-        image_problem(
-            "cifar10-small",
-            "5,000 pictures of CIFAR-10: name what is in one",
-            pictures.cifar10_small,
+            "cifar10-small", "5,000 pictures of CIFAR-10: name what is in one", cifar10_small
         ),
         image_problem(
             "digits-domains",
@@ -284,21 +271,22 @@ def _register_all() -> None:
             digits_domains,
             rounds=20,
             partition="natural",
-            partitioner=domain_deal,
+            family=DomainProblem,
         ),
-        image_problem("cifar100", "CIFAR-100 (your copy): name one of 100", pictures.cifar100),
+        image_problem("cifar100", "CIFAR-100 (your copy): name one of 100", cifar100),
         image_problem(
             "omniglot",
             "Omniglot (your copy): name the alphabet of a drawn character",
-            pictures.omniglot,
+            omniglot,
             rounds=10,
             partition="natural",
         ),
-        image_problem("flowers102", "Flowers102 (your copy): name a flower", pictures.flowers102),
+        image_problem("flowers102", "Flowers102 (your copy): name a flower", flowers102),
     ):
-        register(replace(problem, title=f"{problem.title}; by a CNN"))
+        yield replace(problem, title=f"{problem.title}; by a CNN")
         name, title = f"{problem.name}-mlp", f"{problem.title}; by an MLP"
-        register(replace(problem, name=name, title=title, network=Network(mlp)))
+        yield replace(problem, name=name, title=title, architecture=mlp)
 
 
-_register_all()
+PROBLEMS = tuple(_all_problems())
+"""All problems of this module."""

@@ -15,13 +15,16 @@ import numpy as np
 
 from comity.core.typing import FloatArray
 from comity.errors import UserError
-from comity.problems.base import EnvironmentProblem, Objective, register
+from comity.problems.base import Objective
+from comity.problems.environments import EnvironmentProblem
 
 
 def make(name: str, extra: str = "") -> Any:
-    """One mo-gymnasium environment, without its cosmetic warnings.
+    """Make one mo-gymnasium environment, without its cosmetic warnings.
 
-    ``extra`` is the extra of this package that brings its simulator.
+    Args:
+        name: Identifier of the environment.
+        extra: Extra of this package that installs its simulator.
     """
     import gymnasium
     import mo_gymnasium
@@ -39,13 +42,14 @@ def make(name: str, extra: str = "") -> Any:
 
 @contextmanager
 def _silent_mujoco() -> Iterator[None]:
-    """Inside, MuJoCo keeps to itself that a model file is written in an old style.
+    """Suppress MuJoCo's warning that a model file is written in an old style.
 
-    Otherwise it tells the terminal, and a log file in the working directory, for each environment.
+    Otherwise it is written to the terminal, and to a log file in the working directory, for each
+    environment.
     """
     try:
         import mujoco
-    except ImportError:  # making the environment says what is missing
+    except ImportError:  # making the environment raises an error that names what is missing
         yield
         return
     before = mujoco.get_mju_user_warning()
@@ -83,7 +87,7 @@ def _halfcheetah() -> Any:
 
 
 def _front_of(environment: Any) -> FloatArray:
-    """The undiscounted front that ships with an environment."""
+    """Return the undiscounted front that ships with an environment."""
     return np.unique(np.round(environment.unwrapped.pareto_front(gamma=1.0), 6), axis=0)
 
 
@@ -146,7 +150,7 @@ _TREASURE_SEARCH = {
     "total_steps": 10_000,
 }
 
-register(
+PROBLEMS = (
     EnvironmentProblem(
         name="deep-sea-treasure",
         title="Deep Sea Treasure, convex map",
@@ -158,9 +162,7 @@ register(
         snapshot=_submarine_state,
         place=_place_submarine,
         search=_TREASURE_SEARCH,
-    )
-)
-register(
+    ),
     EnvironmentProblem(
         name="deep-sea-treasure-concave",
         title="Deep Sea Treasure, concave map",
@@ -172,9 +174,7 @@ register(
         snapshot=_submarine_state,
         place=_place_submarine,
         search=_TREASURE_SEARCH,
-    )
-)
-register(
+    ),
     EnvironmentProblem(
         name="minecart-deterministic",
         title="Minecart without noise",
@@ -209,9 +209,7 @@ register(
             "local_steps": 5000,
             "total_steps": 150_000,
         },
-    )
-)
-register(
+    ),
     EnvironmentProblem(
         name="lunar-lander",
         title="Lunar Lander with four objectives",
@@ -242,9 +240,7 @@ register(
             "total_steps": 100_000,
             "evaluation_episodes": 5,
         },
-    )
-)
-register(
+    ),
     EnvironmentProblem(
         name="lunar-lander-continuous",
         title="Lunar Lander with four objectives and continuous engines",
@@ -256,9 +252,7 @@ register(
         validation_episodes=2,
         test_episodes=20,
         defaults={"learning_starts": 10_000, "local_steps": 10_000, "total_steps": 300_000},
-    )
-)
-register(
+    ),
     EnvironmentProblem(
         name="halfcheetah",
         title="Half Cheetah: run fast, or save strength",
@@ -272,5 +266,6 @@ register(
         hidden=(400, 300),
         test_episodes=5,
         defaults={"learning_starts": 100, "local_steps": 25_000, "total_steps": 750_000},
-    )
+    ),
 )
+"""All problems of this module."""

@@ -1,4 +1,4 @@
-"""The networks that problems are learned with."""
+"""Networks of the problems."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from comity.errors import UserError
 
 
 def layers(inputs: int, hidden: Sequence[int], outputs: int) -> list[nn.Module]:
-    """Linear layers with ReLU between them."""
-    found: list[nn.Module] = []
+    """Return linear layers of the ``hidden`` widths with ReLU between them."""
+    stack: list[nn.Module] = []
     for width in hidden:
-        found += [nn.Linear(inputs, width), nn.ReLU()]
+        stack += [nn.Linear(inputs, width), nn.ReLU()]
         inputs = width
-    return [*found, nn.Linear(inputs, outputs)]
+    return [*stack, nn.Linear(inputs, outputs)]
 
 
 class ActorCritic(nn.Module):
-    """A policy for continuous actions, and the critic that it learns from.
+    """A policy for continuous actions, and the critic from which it learns.
 
-    Calling it is acting: observations to actions within the environment's bounds. Actor and critic
-    themselves speak of actions between -1 and 1.
+    A call maps observations to actions within the environment's bounds. For actor and critic
+    themselves, actions are between -1 and 1.
     """
 
     low: Tensor
@@ -36,12 +36,12 @@ class ActorCritic(nn.Module):
         super().__init__()
         self.actor = nn.Sequential(*layers(observation, hidden, len(low)), nn.Tanh())
         self.critic = nn.Sequential(*layers(observation + len(low), hidden, 1))
-        # the environment's, not the model's: they neither travel nor are they saved
+        # they belong to the environment: they neither travel nor are they saved
         self.register_buffer("low", torch.tensor(low, dtype=torch.float32), persistent=False)
         self.register_buffer("high", torch.tensor(high, dtype=torch.float32), persistent=False)
 
     def bounded(self, action: Tensor) -> Tensor:
-        """Actions between -1 and 1, stretched to the environment's bounds."""
+        """Return actions between -1 and 1, stretched to the environment's bounds."""
         return self.low + 0.5 * (action + 1.0) * (self.high - self.low)
 
     def forward(self, observation: Tensor) -> Tensor:
@@ -50,9 +50,9 @@ class ActorCritic(nn.Module):
 
 
 class Pixels(nn.Module):
-    """Bytes, as pictures are kept, to numbers between -1 and 1.
+    """Map from bytes to numbers between -1 and 1.
 
-    ``last`` keeps the channels of a pixel side by side, where processors convolve faster.
+    With ``last`` the channels of a pixel lie side by side, where processors convolve faster.
     """
 
     def __init__(self, last: bool = False) -> None:
@@ -65,7 +65,7 @@ class Pixels(nn.Module):
 
 
 class BodyAndHead(nn.Module):
-    """A classifier in two named parts: the ``body`` finds features, the ``head`` names classes.
+    """A classifier in two named parts: ``body`` for features, ``head`` for classes.
 
     Personalised algorithms share one part and keep the other.
     """
@@ -80,7 +80,7 @@ class BodyAndHead(nn.Module):
 
 
 def cnn(channels: int, height: int, width: int, classes: int) -> BodyAndHead:
-    """The network of the papers on personalised learning: two convolutions, two linear layers."""
+    """Return the network of the papers on personalised learning: two convolutions, two layers."""
     across = [((side - 4) // 2 - 4) // 2 for side in (height, width)]
     if min(across) < 1:
         raise UserError(
@@ -97,7 +97,7 @@ def cnn(channels: int, height: int, width: int, classes: int) -> BodyAndHead:
 
 
 def mlp(channels: int, height: int, width: int, classes: int) -> BodyAndHead:
-    """A small network without convolutions: quick, and all clients train as one stack."""
+    """Return a small network without convolutions, which all clients train as one stack."""
     inputs = nn.Linear(channels * height * width, 128)
     return BodyAndHead(
         nn.Sequential(Pixels(), nn.Flatten(), inputs, nn.ReLU()), nn.Linear(128, classes)

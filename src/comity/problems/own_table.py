@@ -1,4 +1,4 @@
-"""A user's own table as a fairness problem: described in a configuration, or given as columns."""
+"""A user's own table as a fairness problem, described in a configuration or passed as columns."""
 
 from __future__ import annotations
 
@@ -14,13 +14,17 @@ from comity.datasets.columns import Source, read_columns
 from comity.datasets.shipped import DATASETS, dataset
 from comity.datasets.tables import Table, make_table
 from comity.errors import UserError, unknown
-from comity.problems.data import DataProblem
-from comity.problems.fairness import FairnessSettings, Metric, fairness_problem
+from comity.problems.fairness import (
+    FairnessProblem,
+    FairnessSettings,
+    Metric,
+    fairness_problem,
+)
 from comity.settings import build, setting
 
 
 class Description(FairnessSettings):
-    """The ``[problem]`` table of a configuration: where the rows are and what they mean."""
+    """The ``[problem]`` table of a configuration: the place of the rows and their meaning."""
 
     data: str = setting(..., "a CSV file, or the name of a data set that comes with the package")
     name: str = setting("own-table", "what to call the problem")
@@ -36,20 +40,20 @@ class Description(FairnessSettings):
     sha256: str | None = setting(None, "checksum of the file, so that no run mixes two versions")
 
 
-def described(values: Mapping[str, Any]) -> DataProblem:
-    """The problem that a ``[problem]`` table describes."""
-    what = build(Description, values, where="problem")
-    return _described(json.dumps(what.model_dump(mode="json")))
+def described(values: Mapping[str, Any]) -> FairnessProblem:
+    """Return the problem that a ``[problem]`` table describes."""
+    description = build(Description, values, where="problem")
+    return _described(json.dumps(description.model_dump(mode="json")))
 
 
 def resolved(values: Mapping[str, Any]) -> dict[str, Any]:
-    """A ``[problem]`` table with all that decides a run's bits: defaults, place and checksum."""
-    what = build(Description, values, where="problem")
-    if what.data not in DATASETS:
-        path = Path(what.data).resolve()
-        update = {"data": str(path), "sha256": what.sha256 or _checksum(path)}
-        what = what.model_copy(update=update)
-    return what.model_dump(exclude_none=True, mode="json")
+    """Return a ``[problem]`` table with all that decides a run's bits: defaults, path, checksum."""
+    description = build(Description, values, where="problem")
+    if description.data not in DATASETS:
+        path = Path(description.data).resolve()
+        update = {"data": str(path), "sha256": description.sha256 or _checksum(path)}
+        description = description.model_copy(update=update)
+    return description.model_dump(exclude_none=True, mode="json")
 
 
 def _checksum(path: Path) -> str:
@@ -61,83 +65,87 @@ def _checksum(path: Path) -> str:
         raise UserError(f"problem.data: cannot read {path}: {error.strerror}.{hint}") from None
 
 
-def table_problem(source: Source, **description: Any) -> DataProblem:
-    """A problem from your own rows: a CSV file, a data frame, or columns by name.
+def table_problem(source: Source, **description: Any) -> FairnessProblem:
+    """Return a problem of accuracy and fairness on rows of your own.
 
-    ``description`` is what a ``[problem]`` table holds: ``label``, ``sensitive``, ``metrics``, …
+    Args:
+        source: Path of a CSV file, a data frame, or columns by name.
+        description: Keys of a ``[problem]`` table: ``label``, ``sensitive``, ``metrics``, … (see
+            `Description`).
     """
     if isinstance(source, str | Path):
         return described({"data": str(source), **description})
-    what = build(Description, {"data": "given columns", **description}, where="problem")
-    return _posed(what, partial(_itself, _table(what, source)))
+    table = build(Description, {"data": "given columns", **description}, where="problem")
+    return _posed(table, partial(_itself, _table(table, source)))
 
 
 @lru_cache(maxsize=8)
-def _described(text: str) -> DataProblem:
-    what = Description(**json.loads(text))
-    if what.data in DATASETS:
-        return _posed(what, partial(dataset, what.data))
-    return _posed(what, partial(_read, text))
+def _described(text: str) -> FairnessProblem:
+    description = Description(**json.loads(text))
+    if description.data in DATASETS:
+        return _posed(description, partial(dataset, description.data))
+    return _posed(description, partial(_read, text))
 
 
-def _posed(what: Description, table: partial[Table]) -> DataProblem:
-    _check(what)
-    found = table()
-    names = list(what.sensitive) or list(found.groups)
+def _posed(description: Description, table: partial[Table]) -> FairnessProblem:
+    _check(description)
+    values = table().attribute_values
+    names = list(description.sensitive) or list(values)
     for name in names:
-        if name not in found.groups:
-            raise unknown(f"sensitive attribute of {what.data}", name, found.groups)
+        if name not in values:
+            raise unknown(f"sensitive attribute of {description.data}", name, values)
     return fairness_problem(
-        what.name,
-        f"{Path(what.data).name}: fair to {' and '.join(names)}",
+        description.name,
+        f"{Path(description.data).name}: fair to {' and '.join(names)}",
         table,
-        {name: len(found.groups[name]) for name in names},
-        what.metrics,
-        FairnessSettings(**{k: getattr(what, k) for k in FairnessSettings.model_fields}),
+        {name: len(values[name]) for name in names},
+        description.metrics,
+        FairnessSettings(**{k: getattr(description, k) for k in FairnessSettings.model_fields}),
     )
 
 
-def _check(what: Description) -> None:
+def _check(description: Description) -> None:
     """Refuse a description that contradicts itself."""
-    if what.data in DATASETS:
+    if description.data in DATASETS:
         names = ("label", "positive", "features", "client")
-        own = [name for name in names if getattr(what, name) is not None]
-        if own or what.missing != "refuse":
+        own = [name for name in names if getattr(description, name) is not None]
+        if own or description.missing != "refuse":
             raise UserError(
-                f"problem.{(own or ['missing'])[0]} means nothing for data = '{what.data}', which "
-                "comes with all that."
+                f"problem.{(own or ['missing'])[0]} means nothing for data = "
+                f"'{description.data}', which comes with all that."
             )
-    for field, values in (("sensitive", list(what.sensitive)), ("metrics", what.metrics)):
+    sensitive, metrics = list(description.sensitive), list[str](description.metrics)
+    for field, values in (("sensitive", sensitive), ("metrics", metrics)):
         if len(set(values)) < len(values):
             raise UserError(f"problem.{field} = {values}: names something twice.")
 
 
 @lru_cache(maxsize=8)
 def _read(text: str) -> Table:
-    what = Description(**json.loads(text))
-    path = Path(what.data)
-    if what.sha256 is not None and _checksum(path) != what.sha256:
+    description = Description(**json.loads(text))
+    path = Path(description.data)
+    if description.sha256 is not None and _checksum(path) != description.sha256:
         raise UserError(
             f"problem.data: {path} has changed since this run was configured; put the old file "
             "back, or start a new run."
         )
-    return _table(what, path)
+    return _table(description, path)
 
 
 def _itself(table: Table) -> Table:
     return table
 
 
-def _table(what: Description, source: Source) -> Table:
-    if what.label is None:
+def _table(description: Description, source: Source) -> Table:
+    if description.label is None:
         raise UserError("problem.label is missing: name the column that is to be predicted.")
     return make_table(
-        what.name,
+        description.name,
         read_columns(source, "problem.data"),
-        label=what.label,
-        positive=what.positive,
-        sensitive=what.sensitive,
-        features=what.features,
-        client=what.client,
-        missing=what.missing,
+        label=description.label,
+        positive=description.positive,
+        sensitive=description.sensitive,
+        features=description.features,
+        client=description.client,
+        missing=description.missing,
     )

@@ -2,13 +2,13 @@
 
 Data, clients, losses and the measure of unfairness are the paper's, and differ from those of
 `comity.problems.fairness`: the network has two logits, unfairness is
-D = max over groups z of |P(yes | z) − P(yes)|, the group is an input, and whom a row belongs to
-and what is for testing is part of the data set. Each problem comes twice, with the printed fairness
-loss and, ending in ``-cov2``, with the squared covariance that the printed one is meant to be.
+D = max over attribute values z of |P(yes | z) − P(yes)|, the attribute is an input, and the data
+set decides which rows are for testing. Each problem comes twice, with the printed fairness loss
+and, ending in ``-cov2``, with the squared covariance that the printed one is meant to be.
 
 Clients differ in how many rows of two kinds they hold (the partition ``paper``); ``even`` (also
-called ``iid``) gives everybody the same share of both, and where the kinds are dealt by degrees,
-``strong`` is the most uneven of the paper's three levels.
+called ``iid``) gives all clients the same share of both, and where there are several levels of
+unevenness, ``strong`` is the highest of the paper's three.
 """
 
 from __future__ import annotations
@@ -16,36 +16,37 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from comity.core.phases import Batch
 from comity.core.rng import stream
 from comity.core.typing import BoolArray, Float32Array, FloatArray, IntArray
 from comity.datasets.columns import Columns
-from comity.datasets.partition import Share
+from comity.datasets.partition import ClientRows, PartitionSpec
 from comity.datasets.shipped import DATASETS, shipped
 from comity.datasets.synthetic import TRAIN, synthetic
 from comity.datasets.tables import Table, make_table
 from comity.errors import UserError, unknown
-from comity.problems.base import Objective, register
-from comity.problems.data import DataProblem, PartitionSpec, Samples
+from comity.problems.base import Objective
+from comity.problems.data import DataProblem, Samples
 from comity.problems.networks import layers
-from comity.problems.parity import FairLoss, Losses, Scores, commonest
+from comity.problems.parity import FairLoss, commonest, parity_losses, parity_scores
 
 Portions = tuple[tuple[float, float], ...]
-"""For each client, its share of the rows of the first and of the second kind."""
+"""Shares of the rows of the first and of the second kind, one pair per client."""
 Inputs = Mapping[str, Float32Array]
-"""A table's inputs by their names."""
+"""Inputs of a table by their names."""
 
 HIDDEN = 4
 OLDEST_YOUTH = 25.8
-"""A tenth of the way from the youngest (18) to the oldest (96) in COMPAS, in years."""
+"""Age a tenth of the way from the youngest (18) to the oldest (96) in COMPAS, in years."""
 QUINTILES = (32, 36, 42, 51)
-"""The highest ages of the first four fifths of the bank's customers."""
+"""Highest ages of the first four fifths of the bank's customers."""
 
 LEVELS: dict[str, Portions] = {
     "even": ((0.33, 0.33), (0.33, 0.33), (0.34, 0.34)),
@@ -58,59 +59,61 @@ LEVELS: dict[str, Portions] = {
 
 
 @dataclass(frozen=True)
-class Source:
-    """What the paper makes of a data set."""
+class PaperProtocol:
+    """The paper's protocol on a data set: attribute, inputs, training rows and clients."""
 
     title: str
     table: Callable[[], Table]
     attribute: str
-    groups: int
-    group: Callable[[Inputs], NDArray[np.generic]]
-    """The group z of each row, 0, 1, …; it becomes the last input."""
+    """Name of the sensitive attribute."""
+    values: int
+    """Number of the attribute's values."""
+    value: Callable[[Inputs], NDArray[np.generic]]
+    """Attribute value z of each row, 0, 1, …; it becomes the last input."""
     left_out: tuple[str, ...]
-    """Columns, or single inputs, that are there only to tell the group (or not at all)."""
+    """Columns, or single inputs, that only serve to compute the attribute, or are not used."""
     train: int
-    """How many rows are for training, the first ones; all others are for testing."""
+    """Number of rows for training, the first ones; all others are for testing."""
     first: Callable[[Inputs], BoolArray]
-    """Which rows are of the first kind when clients get their portions."""
+    """Rows that are of the first kind when clients get their portions."""
     portions: Portions
     graded: bool = True
-    """Whether other portions make sense, or clients are what they are."""
+    """Whether other portions make sense, or clients are fixed by the data."""
     shuffled: bool = False
     """Whether rows are shuffled (always alike) before the first ones are taken."""
     scaled: bool = True
     """Whether numbers are scaled to lie between 0 and 1 on training rows."""
     notes: tuple[str, ...] = ()
-    """What was done to the data, where the table's own notes do not say it."""
+    """Remarks on the data, in place of the table's own."""
 
 
 def _shipped(data: str, *features: str) -> Table:
-    what = DATASETS[data]
+    description = DATASETS[data]
     return make_table(
         data,
         shipped(data),
-        label=what.label,
-        positive=what.positive,
-        sensitive=what.attributes,
+        label=description.label,
+        positive=description.positive,
+        sensitive=description.attributes,
         features=features,
         missing="category",
     )
 
 
-SOURCES = {
-    "synthetic": Source(
+PROTOCOLS = {
+    "synthetic": PaperProtocol(
         title="Synthetic people of the PraFFL paper: two Gaussians, two groups",
         table=synthetic,
         attribute="z",
-        groups=2,
-        group=lambda of: of["z"],
+        values=2,
+        value=lambda of: of["z"],
         left_out=("z",),
         train=TRAIN,
         first=lambda of: of["z"] == 1,
         portions=((0.5, 0.2), (0.3, 0.4), (0.2, 0.4)),
         scaled=False,
     ),
-    "compas": Source(
+    "compas": PaperProtocol(
         title="COMPAS as in the PraFFL paper: who does not reoffend, four groups by sex and race",
         table=partial(
             _shipped,
@@ -118,8 +121,8 @@ SOURCES = {
             *("juv_other_count", "priors_count", "c_charge_degree", "c_charge_desc"),
         ),
         attribute="sex-race",
-        groups=4,
-        group=lambda of: 2 * of["sex=Female"] + of["race=African-American"],
+        values=4,
+        value=lambda of: 2 * of["sex=Female"] + of["race=African-American"],
         left_out=("sex", "race", "c_charge_desc=missing"),
         train=5_049,
         first=lambda of: of["age"] > OLDEST_YOUTH,
@@ -127,7 +130,7 @@ SOURCES = {
         graded=False,
         notes=("29 missing charge descriptions are all zeros, as in the paper's code",),
     ),
-    "bank": Source(
+    "bank": PaperProtocol(
         title="Bank Marketing as in the PraFFL paper: who takes a deposit, five groups by age",
         table=partial(
             _shipped,
@@ -136,15 +139,15 @@ SOURCES = {
             "poutcome",
         ),
         attribute="age",
-        groups=5,
-        group=lambda of: np.searchsorted(QUINTILES, of["age"]),
+        values=5,
+        value=lambda of: np.searchsorted(QUINTILES, of["age"]),
         left_out=("age",),
         train=31_647,
         first=lambda of: of["loan=no"] == 1,
         portions=((0.5, 0.2), (0.1, 0.6), (0.4, 0.2)),
         shuffled=True,
     ),
-    "adult": Source(
+    "adult": PaperProtocol(
         title="Adult as in the PraFFL paper: who earns more than 50,000 dollars, women and men",
         table=partial(
             _shipped,
@@ -153,8 +156,8 @@ SOURCES = {
             *("capital-loss", "hours-per-week", "native-country"),
         ),
         attribute="sex",
-        groups=2,
-        group=lambda of: of["sex=Male"],
+        values=2,
+        value=lambda of: of["sex=Male"],
         left_out=("sex",),
         train=32_561,  # the official training part
         first=lambda of: of["workclass=Private"] == 1,
@@ -164,176 +167,102 @@ SOURCES = {
 }
 
 
-class _People(NamedTuple):
-    """A data set, ready to be dealt out."""
+class _Data(NamedTuple):
+    """A data set before its rows are distributed."""
 
     samples: Samples
     scaled: Tensor
     """Which inputs are numbers to be scaled."""
     first: BoolArray
+    """Which rows are of the first kind."""
     train: IntArray
     test: IntArray
 
 
-@lru_cache(maxsize=len(SOURCES))
+@lru_cache(maxsize=len(PROTOCOLS))
 def _table(data: str) -> Table:
-    return SOURCES[data].table()
+    return PROTOCOLS[data].table()
 
 
-@lru_cache(maxsize=len(SOURCES))
-def _people(data: str) -> _People:
-    source, table = SOURCES[data], _table(data)
-    inputs = _inputs(source, table, table.inputs)
-    group = inputs[:, -1].astype(np.int64)
-    numbers = [*table.numeric[_kept(source, table)] & source.scaled, False]
+@lru_cache(maxsize=len(PROTOCOLS))
+def _data(data: str) -> _Data:
+    protocol, table = PROTOCOLS[data], _table(data)
+    inputs = _inputs(protocol, table, table.inputs)
+    value = inputs[:, -1].astype(np.int64)
+    numbers = [*table.numeric[_kept(protocol, table)] & protocol.scaled, False]
     samples = Samples(
         columns={
             "inputs": torch.from_numpy(inputs),
             "label": torch.from_numpy(table.label).float(),
-            f"group:{source.attribute}": torch.from_numpy(group),
+            f"group:{protocol.attribute}": torch.from_numpy(value),
         },
-        cells=2 * group + table.label,
+        strata=2 * value + table.label,
         needed={},
-        notes=source.notes or table.notes,
+        notes=protocol.notes or table.notes,
     )
-    order = np.arange(len(group))
-    if source.shuffled:
+    order = np.arange(len(value))
+    if protocol.shuffled:
         order = np.random.default_rng(1).permutation(order)
-    first = source.first(dict(zip(table.features, table.inputs.T, strict=True)))
-    return _People(
-        samples, torch.tensor(numbers), first, order[: source.train], order[source.train :]
-    )
+    first = protocol.first(dict(zip(table.features, table.inputs.T, strict=True)))
+    train, test = order[: protocol.train], order[protocol.train :]
+    return _Data(samples, torch.tensor(numbers), first, train, test)
 
 
-def _kept(source: Source, table: Table) -> list[int]:
-    """The table's inputs that are learned from."""
+def _kept(protocol: PaperProtocol, table: Table) -> list[int]:
+    """Return the table's inputs that are learned from."""
     return [
-        place
-        for place, name in enumerate(table.features)
-        if not {name, name.partition("=")[0]} & {*source.left_out}
+        index
+        for index, name in enumerate(table.features)
+        if not {name, name.partition("=")[0]} & {*protocol.left_out}
     ]
 
 
-def _inputs(source: Source, table: Table, inputs: Float32Array) -> Float32Array:
-    """The paper's inputs of a table's: some are left out, the group comes last."""
-    group = source.group(dict(zip(table.features, inputs.T, strict=True)))
-    columns = [inputs[:, _kept(source, table)], group[:, None]]
+def _inputs(protocol: PaperProtocol, table: Table, inputs: Float32Array) -> Float32Array:
+    """Return the paper's inputs of a table's: some are left out, the attribute comes last."""
+    value = protocol.value(dict(zip(table.features, inputs.T, strict=True)))
+    columns = [inputs[:, _kept(protocol, table)], value[:, None]]
     return np.concatenate(columns, axis=1, dtype=np.float32)
-
-
-@dataclass(frozen=True)
-class People:
-    """The samples of a data set, by its name here."""
-
-    data: str
-
-    def __call__(self) -> Samples:
-        return _people(self.data).samples
-
-
-@dataclass(frozen=True)
-class Encoded:
-    """New people as inputs, from the columns of the original file."""
-
-    data: str
-
-    @property
-    def features(self) -> tuple[str, ...]:
-        source, table = SOURCES[self.data], _table(self.data)
-        return (*(table.features[place] for place in _kept(source, table)), source.attribute)
-
-    def __call__(self, columns: Columns) -> Float32Array:
-        table = _table(self.data)
-        return _inputs(SOURCES[self.data], table, table.encode(columns))
-
-
-@dataclass(frozen=True)
-class Scaled:
-    """Numbers measured from the training rows' least to their greatest."""
-
-    data: str
-
-    def __call__(self, samples: Samples, train: IntArray) -> Mapping[str, Tensor]:
-        numbers = _people(self.data).scaled
-        inputs = samples.columns["inputs"].clone()
-        seen = inputs[torch.from_numpy(train)][:, numbers]
-        least, greatest = seen.amin(dim=0), seen.amax(dim=0)
-        inputs[:, numbers] = (inputs[:, numbers] - least) / (greatest - least).clamp(min=1e-6)
-        return {**samples.columns, "inputs": inputs}
-
-
-def network(samples: Samples) -> nn.Module:
-    """The paper's network for a single model."""
-    return nn.Sequential(*layers(samples.columns["inputs"].shape[1], (HIDDEN,), 2))
 
 
 # -- clients -------------------------------------------------------------------------------
 
 
-def portions(data: str, deal: PartitionSpec) -> FloatArray:
-    """Each client's share of the rows of either kind.
+def portions(data: str, spec: PartitionSpec) -> FloatArray:
+    """Return each client's share of the rows of either kind (clients x 2).
 
     The paper prints shares of three clients. For other numbers ``paper`` lets the share of the
     first kind fall evenly from 3 / (2 K) to 1 / (2 K) over the K clients, and that of the second
     rise likewise, so that both sum to one.
     """
-    source = SOURCES[data]
-    about, clients = f"praffl-{data}", deal.clients
-    levels = {"paper": source.portions, **(LEVELS if source.graded else {})}
-    partition = "even" if deal.partition == "iid" else deal.partition
+    protocol = PROTOCOLS[data]
+    name, clients = f"praffl-{data}", spec.clients
+    levels = {"paper": protocol.portions, **(LEVELS if protocol.graded else {})}
+    partition = "even" if spec.partition == "iid" else spec.partition
     if partition not in {*levels, "even"}:
-        raise unknown(f"partition of {about}", deal.partition, {*levels, "even", "iid"})
-    if deal.sizes != "equal":
+        raise unknown(f"partition of {name}", spec.partition, {*levels, "even", "iid"})
+    if spec.sizes != "equal":
         raise UserError(
-            f"sizes: '{deal.sizes}' means nothing for {about}, where the partition says who holds "
+            f"sizes: '{spec.sizes}' means nothing for {name}, where the partition says who holds "
             "how much; say sizes = 'equal'."
         )
     if partition in levels and len(levels[partition]) == clients:
         return np.array(levels[partition])
     if partition == "even":
         return np.full((clients, 2), 1 / clients)
-    if partition == "paper" and source.graded:
+    if partition == "paper" and protocol.graded:
         falling = (1.5 - np.linspace(0, 1, clients)) / clients if clients > 1 else np.ones(1)
         return np.stack([falling, falling[::-1]], axis=1)
     count = len(levels[partition])
     raise UserError(
-        f"partition '{partition}' of {about} has {count} clients, got {clients}; say clients = "
+        f"partition '{partition}' of {name} has {count} clients, got {clients}; say clients = "
         f"{count}, or partition = 'even' for any number."
     )
 
 
-@dataclass(frozen=True)
-class Dealer:
-    """Training and test rows of either kind, dealt by the clients' portions.
-
-    A tenth of what each client has for training, drawn at random, is for validation.
-    """
-
-    data: str
-
-    def __call__(self, samples: Samples, deal: PartitionSpec) -> list[Share]:
-        people, each = _people(self.data), portions(self.data, deal)
-        rng = stream(deal.seed, "praffl-partition")
-        train = _cut(rng.permutation(people.train), people.first, each)
-        test = _cut(rng.permutation(people.test), people.first, each)
-        found = []
-        for client, (own, tested) in enumerate(zip(train, test, strict=True)):
-            own = rng.permutation(own)  # so far the first kind comes first
-            learned = len(own) * 9 // 10
-            if not learned or not len(tested):
-                raise UserError(
-                    f"partition '{deal.partition}': client {client} gets {len(own)} rows to train "
-                    f"and validate and {len(tested)} to test, too few; have fewer clients."
-                )
-            parts = own[:learned], own[learned:], tested
-            found.append(Share(*map(np.sort, parts)))
-        return found
-
-
-def _cut(rows: IntArray, first: BoolArray, each: FloatArray) -> list[IntArray]:
-    """The rows that each client gets, of the first and of the second kind."""
+def _cut(rows: IntArray, first: BoolArray, shares: FloatArray) -> list[IntArray]:
+    """Return each client's rows of the first and of the second kind, by their shares."""
     piles = []
-    for kind, share in zip((rows[first[rows]], rows[~first[rows]]), each.T, strict=True):
+    for kind, share in zip((rows[first[rows]], rows[~first[rows]]), shares.T, strict=True):
         ends = np.floor(np.cumsum(share)[:-1] * len(kind) + 1e-6).astype(np.int64)
         piles.append(np.split(kind, ends))
     return [np.concatenate(pile) for pile in zip(*piles, strict=True)]
@@ -342,34 +271,106 @@ def _cut(rows: IntArray, first: BoolArray, each: FloatArray) -> list[IntArray]:
 # -- problems ------------------------------------------------------------------------------
 
 
-def praffl_problem(data: str, fair_loss: FairLoss = "printed") -> DataProblem:
-    """One of the paper's problems, with the printed fairness loss or the squared covariance."""
-    source = SOURCES[data]
-    column = f"group:{source.attribute}"
+@dataclass(frozen=True, kw_only=True)
+class PraFFLProblem(DataProblem):
+    """Accuracy and demographic parity on one of the paper's data sets."""
+
+    data: str
+    """Name of the data set in `PROTOCOLS`."""
+    fair_loss: FairLoss
+
+    @property
+    def column(self) -> str:
+        """Column of the samples with the attribute's values."""
+        return f"group:{PROTOCOLS[self.data].attribute}"
+
+    def samples(self) -> Samples:
+        """Return the rows of the data set; strata are label and attribute value."""
+        return _data(self.data).samples
+
+    def network(self, samples: Samples) -> nn.Module:
+        """Return the paper's network for a single model."""
+        return nn.Sequential(*layers(samples.columns["inputs"].shape[1], (HIDDEN,), 2))
+
+    def losses(self, outputs: Tensor, batch: Batch) -> Tensor:
+        """Return cross entropy and the fairness loss; see `parity_losses`."""
+        return parity_losses(outputs, batch, self.column, self.fair_loss)
+
+    def scores(self, outputs: Tensor, batch: Batch) -> Tensor:
+        """Return accuracy and 1 − D; see `parity_scores`."""
+        return parity_scores(outputs, batch, self.column, PROTOCOLS[self.data].values)
+
+    def constant(self, batch: Batch) -> Tensor:
+        """Return the logits of the classifier that always gives a client's commonest answer."""
+        return commonest(batch)
+
+    def prepare(self, samples: Samples, train: IntArray) -> Mapping[str, Tensor]:
+        """Scale numbers so that they lie between 0 and 1 on the training rows."""
+        numbers = _data(self.data).scaled
+        inputs = samples.columns["inputs"].clone()
+        learned = inputs[torch.from_numpy(train)][:, numbers]
+        least, greatest = learned.amin(dim=0), learned.amax(dim=0)
+        inputs[:, numbers] = (inputs[:, numbers] - least) / (greatest - least).clamp(min=1e-6)
+        return {**samples.columns, "inputs": inputs}
+
+    def features(self) -> tuple[str, ...]:
+        """Return the names of the inputs; the attribute is the last."""
+        protocol, table = PROTOCOLS[self.data], _table(self.data)
+        return (*(table.features[index] for index in _kept(protocol, table)), protocol.attribute)
+
+    def encode(self, columns: Columns) -> Float32Array:
+        """Return new rows as inputs, from the columns of the original file."""
+        table = _table(self.data)
+        return _inputs(PROTOCOLS[self.data], table, table.encode(columns))
+
+    def partition(self, samples: Samples, spec: PartitionSpec) -> list[ClientRows]:
+        """Distribute training and test rows of either kind by the clients' `portions`.
+
+        A tenth of each client's training rows, drawn at random, is for validation.
+        """
+        data, shares = _data(self.data), portions(self.data, spec)
+        rng = stream(spec.seed, "praffl-partition")
+        train = _cut(rng.permutation(data.train), data.first, shares)
+        test = _cut(rng.permutation(data.test), data.first, shares)
+        clients = []
+        for client, (rows, tested) in enumerate(zip(train, test, strict=True)):
+            rows = rng.permutation(rows)  # so far the first kind comes first
+            learned = len(rows) * 9 // 10
+            if not learned or not len(tested):
+                raise UserError(
+                    f"partition '{spec.partition}': client {client} gets {len(rows)} rows to train "
+                    f"and validate and {len(tested)} to test, too few; have fewer clients."
+                )
+            parts = rows[:learned], rows[learned:], tested
+            clients.append(ClientRows(*map(np.sort, parts)))
+        return clients
+
+
+def praffl_problem(data: str, fair_loss: FairLoss = "printed") -> PraFFLProblem:
+    """Return one of the paper's problems.
+
+    Args:
+        data: Name of the data set in `PROTOCOLS`.
+        fair_loss: ``printed``, or ``cov2`` for the squared covariance.
+    """
+    protocol = PROTOCOLS[data]
     printed = fair_loss == "printed"
-    return DataProblem(
+    title = protocol.title
+    return PraFFLProblem(
         name=f"praffl-{data}" if printed else f"praffl-{data}-{fair_loss}",
-        title=source.title if printed else f"{source.title}; squared covariance as fairness loss",
+        title=title if printed else f"{title}; squared covariance as fairness loss",
         objectives=(
             Objective("accuracy", "share", "right answers"),
             Objective(
                 "fairness",
                 "1 - D",
-                f"1 - largest distance of a group of {source.attribute} from all in how often the "
-                "answer is yes",
+                f"1 - largest distance of a group of {protocol.attribute} from all in how often "
+                "the answer is yes",
             ),
         ),
         reference_point=(0.0, 0.0),
-        samples=People(data),
-        network=network,
-        losses=Losses(column, fair_loss),
-        scores=Scores(column, source.groups),
-        constant=commonest,
-        prepare=Scaled(data),
         classified=True,
-        groups={column: source.groups},
-        encode=Encoded(data),
-        partitioner=Dealer(data),
+        attributes={f"group:{protocol.attribute}": protocol.values},
         defaults={
             "learning_rate": 5e-3,
             "batch_size": 128,
@@ -378,14 +379,15 @@ def praffl_problem(data: str, fair_loss: FairLoss = "printed") -> DataProblem:
             "local_epochs": 30,
         },
         run_defaults={
-            "clients": len(source.portions),
+            "clients": len(protocol.portions),
             "rounds": 10,
             "partition": "paper",
             "keep_scope": "federation",
         },
+        data=data,
+        fair_loss=fair_loss,
     )
 
 
-for _data in SOURCES:
-    register(praffl_problem(_data))
-    register(praffl_problem(_data, "cov2"))
+PROBLEMS = tuple(praffl_problem(data, loss) for data in PROTOCOLS for loss in get_args(FairLoss))
+"""All problems of this module."""

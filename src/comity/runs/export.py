@@ -225,8 +225,8 @@ def _layer(description: Mapping[str, Any]) -> nn.Module:
 
 def _features(problem: Problem) -> list[str] | None:
     """Return the names of the inputs, if they come from a table."""
-    encode = problem.encode if isinstance(problem, DataProblem) else None
-    return None if encode is None else list(encode.features)
+    features = problem.features() if isinstance(problem, DataProblem) else ()
+    return list(features) or None
 
 
 def _scaling(problem: Problem) -> dict[str, list[float]] | None:
@@ -234,7 +234,7 @@ def _scaling(problem: Problem) -> dict[str, list[float]] | None:
 
     None if scaling needs more than that.
     """
-    if not isinstance(problem, DataProblem) or problem.encode is None:
+    if not isinstance(problem, DataProblem) or not problem.features():
         return None
     raw, learned = problem.samples().columns["inputs"].double(), problem.columns()["inputs"]
     ends = torch.stack([torch.zeros(raw.shape[1]), torch.ones(raw.shape[1])]).double()

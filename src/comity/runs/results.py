@@ -172,8 +172,8 @@ def _protocol(configuration: Configuration, problem: Problem) -> dict[str, Any]:
         "split": fingerprint(shares),
         "notes": list(problem.samples().notes),
     }
-    if problem.strict_point is not None:
-        protocol["strict_reference_point"] = list(problem.strict_point())
+    if (strict_point := problem.strict_point()) is not None:
+        protocol["strict_reference_point"] = list(strict_point)
     return protocol
 
 

@@ -7,8 +7,8 @@ import torch
 
 from comity.core.fleet import Fleet, forward
 from comity.core.typing import AnyArray, FloatArray
-from comity.problems import EnvironmentProblem
-from comity.problems.environments import Environments, environments
+from comity.problems.environments import EnvironmentProblem
+from comity.problems.simulators import Environments, environments
 
 
 class Evaluation:

@@ -10,7 +10,7 @@ import numpy as np
 from comity.core.pareto import above, hypervolume, nondominated, set_measures
 from comity.core.threads import limited
 from comity.core.typing import BoolArray, FloatArray, OnRound
-from comity.problems.environments import idle_returns
+from comity.problems.simulators import idle_returns
 from comity.runs.execute import check_workers
 from comity.runs.schema import FrontPoint, Metrics, SearchControl, SearchResults
 from comity.searches.configuration import SearchConfiguration

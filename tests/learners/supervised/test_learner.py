@@ -188,4 +188,4 @@ def test_the_seed_deals_and_draws(tmp_path):
     shares = [c.get_problem().shares()[0].train for c in (one, other)]
     assert not np.array_equal(*shares)
     assert initial_fleet(one, 1).distance(initial_fleet(other, 1)).max() > 0
-    assert find("adult-gender-dp").deal is None
+    assert find("adult-gender-dp").partition_spec is None

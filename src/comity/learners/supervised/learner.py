@@ -228,9 +228,8 @@ class Supervised:
 
     def _count_skipped(self, plan: PhasePlan, batches: Tensor) -> None:
         """Count the loss terms that are undefined in the batches of the steps of a plan."""
-        undefined = self._problem.undefined
-        if undefined is not None:
-            terms: Callable[..., Tensor] = vmap(vmap(undefined))
+        if self._problem.defines("undefined"):
+            terms: Callable[..., Tensor] = vmap(vmap(self._problem.undefined))
             counts = terms(self._data.gather(batches, inputs=False)).sum(dim=2).numpy()
             taken = np.arange(batches.shape[1]) < plan.steps[:, None]
             np.add.at(self._skipped, plan.owners, (counts * taken).sum(axis=1))

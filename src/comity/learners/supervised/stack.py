@@ -125,7 +125,7 @@ class NetworkStack:
         """Return the scores (models x objectives) on all samples for a purpose."""
         index, weight = self.data.part(purpose, rows)
         batch = self.data.gather(index, weight, inputs=False)
-        return self._problem.judged(self._outputs(tensors, index, rows), batch)
+        return self._problem.evaluate_outputs(self._outputs(tensors, index, rows), batch)
 
     @torch.no_grad()
     def evaluate_preferences(
