@@ -1,0 +1,23 @@
+"""The complete configuration of a run: every value that decides its bits.
+
+`run` has the settings, `layers` the sources of values and their order, `checks` what is refused,
+`assemble` puts them together, `files` reads them.
+"""
+
+from comity.configuration.assemble import configure
+from comity.configuration.files import parse_setting, read_toml
+from comity.configuration.layers import Layer, merged, preset, presets
+from comity.configuration.run import EXCHANGES, RUN_SETTINGS, Configuration
+
+__all__ = [
+    "EXCHANGES",
+    "RUN_SETTINGS",
+    "Configuration",
+    "Layer",
+    "configure",
+    "merged",
+    "parse_setting",
+    "preset",
+    "presets",
+    "read_toml",
+]

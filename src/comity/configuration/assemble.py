@@ -1,0 +1,108 @@
+"""From the user's values to a complete configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from comity import algorithms, problems
+from comity.algorithms import Algorithm
+from comity.algorithms.wrappers import Wrapper, find_wrapper, wrappers
+from comity.configuration.checks import CHECKS, CHOICE_CHECKS, check_absences, excluded_by
+from comity.configuration.layers import Choice, merged
+from comity.configuration.run import TABLES, Configuration
+from comity.errors import UserError, unknown
+from comity.learners import LEARNERS, LearnerSettings
+from comity.problems import DataProblem
+from comity.problems.own_table import resolved
+from comity.settings import build
+
+
+def configure(values: Mapping[str, Any]) -> Configuration:
+    """Return the complete configuration of a run.
+
+    Defaults are filled in setting by setting: the user's values win over the paper's for this
+    problem and algorithm, these over the algorithm's, the problem's and the general defaults.
+
+    Args:
+        values: run-level settings by name and tables of settings by the name of the algorithm, the
+            learner or the wrapper: what a TOML file holds. ``algorithm`` may also be a `Wrapper`
+            around a host.
+
+    Raises:
+        UserError: a value is unknown, wrong, or does not fit the others.
+    """
+    choice = _choose(values)
+    for check_choice in CHOICE_CHECKS:
+        check_choice(choice)
+    run, learner_values, algorithm_values, wrapper_values = merged(choice.layers())
+    learner = build(choice.learner_settings, learner_values, where=choice.problem.learner)
+    run, learner = _scheduled(choice, run, learner)
+    run = _adjusted(choice, run)
+    for check in CHECKS:
+        check(choice, run)
+    wrapper = {}
+    if choice.wrapper is not None:
+        name = choice.wrapper.declaration.name
+        wrapper = build(choice.wrapper, wrapper_values, where=name).model_dump()
+    algorithm = build(choice.algorithm, algorithm_values, where=choice.name)
+    tables = (algorithm.model_dump(), learner.model_dump(), wrapper)
+    complete = {**run, **dict(zip(TABLES, tables, strict=True))}
+    return _verified(build(Configuration, complete, where="run"), algorithm)
+
+
+def _choose(values: Mapping[str, Any]) -> Choice:
+    """Find everything that the values name."""
+    if "problem" not in values:
+        raise UserError("problem is missing: name what is to be learned, e.g. deep-sea-treasure.")
+    if isinstance(values["problem"], Mapping):
+        values = {**values, "problem": resolved(values["problem"])}
+    if isinstance(host := values.get("algorithm"), Wrapper):
+        values = {**values, **host.run_settings()}
+    problem = problems.find(values["problem"])
+    if problem.learner not in LEARNERS:
+        raise unknown(f"learner of problem {problem.name}", problem.learner, LEARNERS)
+    learner, learner_settings = LEARNERS[problem.learner]
+    learner.check(problem)
+    algorithm = algorithms.find(str(values.get("algorithm", "fedpref")))
+    name = str(values.get("wrapper", "none"))
+    if name not in ("none", *wrappers()):
+        raise unknown("wrapper", name, ("none", *wrappers()))
+    wrapper = None if name == "none" else find_wrapper(name)
+    return Choice(values, problem, learner, learner_settings, algorithm, wrapper)
+
+
+def _scheduled(
+    choice: Choice, run: Mapping[str, Any], learner: LearnerSettings
+) -> tuple[Mapping[str, Any], LearnerSettings]:
+    """Fill in rounds or all steps, and what depends on these; wrong types are refused later."""
+    if "rounds" not in run:
+        run = {**run, "rounds": max(1, round(learner.total_steps / learner.local_steps))}
+    elif isinstance(run["rounds"], int) and "total_steps" not in choice.user_learner:
+        total = max(1, run["rounds"] * learner.local_steps)
+        learner = learner.model_copy(update={"total_steps": total})
+    if isinstance(stack := run.get("chunk", 10), int):
+        clients = run.get("clients", 20)
+        learner = learner.decided(min(stack, clients) if isinstance(clients, int) else stack)
+    return run, learner
+
+
+def _adjusted(choice: Choice, run: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Turn off defaults that mean nothing here or exclude what the user has set."""
+    alone = not choice.algorithm.communicates
+    if alone or ("keep_scope" not in choice.values and excluded_by(run)):
+        run = {**run, "keep_scope": "client"}
+    return {**run, "guard": False} if alone else run
+
+
+def _verified(configuration: Configuration, algorithm: Algorithm) -> Configuration:
+    """Try out what a run begins with, so that it is refused before anything is written."""
+    check_absences(configuration)
+    vectors, problem = configuration.get_preferences(), configuration.get_problem()
+    algorithm.check(problem, configuration.participants(configuration.clients))
+    if isinstance(problem, DataProblem):
+        problem.shares()
+    if isinstance(configuration.preferences, str) and configuration.preferences.endswith(".csv"):
+        # a file may change or move: the configuration holds its content
+        configuration = configuration.model_copy(update={"preferences": vectors.tolist()})
+    return configuration

@@ -1,0 +1,140 @@
+"""What a configuration refuses: each check names the setting, the fault and the remedy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from comity.configuration.layers import Choice
+from comity.configuration.run import EPISODES, RUN_SETTINGS, Configuration
+from comity.errors import UserError, unknown
+from comity.problems import DataProblem, EnvironmentProblem
+
+
+def _check_names(choice: Choice) -> None:
+    names = (*RUN_SETTINGS, *choice.tables)
+    for key in choice.values:
+        if key not in names:
+            tables = (f"{table}.…" for table in choice.tables)
+            raise unknown("setting", key, [*RUN_SETTINGS, *tables])
+
+
+def _check_tables(choice: Choice) -> None:
+    for name in choice.tables:
+        table = choice.values.get(name, {})
+        if not isinstance(table, Mapping):
+            raise UserError(f"{name} = {table!r}: must be a table of settings.")
+
+
+def _check_losses(choice: Choice) -> None:
+    if "losses" in choice.algorithm.needs and not choice.learner.differentiable:
+        raise UserError(
+            f"{choice.name} needs objectives that are differentiable losses; {choice.problem.name} "
+            "has the rewards of an environment. Use it on a problem with data: comity list "
+            "problems."
+        )
+
+
+def _check_wrapper(choice: Choice) -> None:
+    if choice.wrapper is not None:
+        choice.wrapper.check(choice.algorithm)
+
+
+def _check_evaluation(choice: Choice, run: Mapping[str, Any]) -> None:
+    problem = choice.problem
+    if isinstance(problem, EnvironmentProblem):
+        if run.get("evaluate_every", 0) != 0:
+            raise UserError(f"evaluate_every means nothing for {problem.name}: it has no data.")
+        return
+    for name in EPISODES:
+        if run.get(name, 1) != 1:
+            raise UserError(f"{name} means nothing for {problem.name}: it has data.")
+
+
+def _check_communication(choice: Choice, run: Mapping[str, Any]) -> None:
+    name, values = choice.name, choice.values
+    if choice.algorithm.communicates:
+        return
+    if values.get("keep_scope", "client") != "client":
+        raise UserError(
+            f"keep_scope = federation means nothing for {name}: its clients are sent no models."
+        )
+    if values.get("guard", False):
+        raise UserError(f"guard = true means nothing for {name}: its clients receive no models.")
+    if values.get("fine_tune", "none") != "none":
+        raise UserError(f"fine_tune means nothing for {name}: its clients only train locally.")
+
+
+def _check_attribute(choice: Choice, run: Mapping[str, Any]) -> None:
+    problem = choice.problem
+    attributes = problem.attributes if isinstance(problem, DataProblem) else {}
+    if "attribute" in choice.algorithm.needs and len(attributes) != 1:
+        raise UserError(
+            f"{choice.name} balances the groups of one attribute of people; {problem.name} has "
+            f"{len(attributes) or 'no'} such attributes. Use it on a problem with one, e.g. "
+            "adult-gender-dp: comity list problems."
+        )
+
+
+def _check_classes(choice: Choice, run: Mapping[str, Any]) -> None:
+    problem = choice.problem
+    classified = isinstance(problem, DataProblem) and problem.classified
+    if "classes" in choice.algorithm.needs and not classified:
+        raise UserError(
+            f"{choice.name} needs labels that are classes, with one output of the network for "
+            f"each; {problem.name} has none. Use it on a problem such as cifar10-small or "
+            "praffl-adult."
+        )
+
+
+def _check_participation(choice: Choice, run: Mapping[str, Any]) -> None:
+    if choice.algorithm.centralised and run.get("participation", 1.0) != 1.0:
+        raise UserError(f"participation means nothing for {choice.name}: it pools the data of all.")
+
+
+def _check_keep_scope(choice: Choice, run: Mapping[str, Any]) -> None:
+    together = run.get("keep", "best") == "best" and run.get("keep_scope") == "federation"
+    if together and (key := excluded_by(run)):
+        raise UserError(
+            f"{key} = {run[key]} and keep_scope = federation exclude each other: one round is "
+            "chosen of what all clients were sent. Say keep_scope = client."
+        )
+
+
+CHOICE_CHECKS = (_check_names, _check_tables, _check_losses, _check_wrapper)
+"""Of what is chosen, before any setting is looked at; in this order."""
+CHECKS = (
+    _check_evaluation,
+    _check_communication,
+    _check_attribute,
+    _check_classes,
+    _check_participation,
+    _check_keep_scope,
+)
+"""Of the merged values of a run; in this order."""
+
+
+def excluded_by(run: Mapping[str, Any]) -> str | None:
+    """Return the setting, if any, under which clients cannot choose a round together."""
+    plain = {"participation": 1.0, "fine_tune": "none", "guard": False}
+    return next((key for key in plain if run.get(key, plain[key]) != plain[key]), None)
+
+
+def check_absences(configuration: Configuration) -> None:
+    """Refuse absences of clients, rounds or exchanges that the run does not have."""
+    last = configuration.rounds + 1
+    algorithm = configuration.get_algorithm()
+    if configuration.absences and algorithm.centralised:
+        raise UserError(
+            f"absences mean nothing for {configuration.algorithm}: it pools the data of all."
+        )
+    for round, client, exchange in configuration.absences:
+        entry = f"absences: [{round}, {client}, {exchange!r}]"
+        if not 0 <= client < configuration.clients:
+            raise UserError(f"{entry}: clients are 0 to {configuration.clients - 1}.")
+        if exchange == "finish" and round != last:
+            raise UserError(f"{entry}: the last delivery is round {last}.")
+        if exchange != "finish" and not 1 <= round < last:
+            raise UserError(f"{entry}: rounds are 1 to {last - 1}.")
+        if exchange == "survey" and not algorithm.surveys:
+            raise UserError(f"{entry}: {configuration.algorithm} makes no survey; say 'round'.")

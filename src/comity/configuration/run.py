@@ -1,0 +1,144 @@
+"""The settings of a run.
+
+A configuration is written to ``config.toml`` after all defaults are filled in, so running that file
+again gives the same bits.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import tomli_w
+from pydantic import StringConstraints
+from torch import nn
+
+from comity import algorithms, problems
+from comity.algorithms import Algorithm
+from comity.algorithms.wrappers import Wrapper, find_wrapper
+from comity.core.preferences import preferences
+from comity.core.typing import FloatArray
+from comity.problems import Problem
+from comity.problems.base import EVEN
+from comity.settings import Settings, setting
+
+EXCHANGES = ("survey", "round", "finish")
+"""Exchanges of messages in which a client may be absent."""
+Absence = tuple[int, int, Literal["survey", "round", "finish"]]
+"""Round, client and exchange that the client misses."""
+FineTune = Annotated[str, StringConstraints(pattern=r"^(none|replace-last|extra:[1-9]\d*)$")]
+
+
+class Configuration(Settings):
+    """All settings of one run; three tables hold those of algorithm, learner and wrapper."""
+
+    problem: str | dict[str, Any] = setting(
+        ..., "what is learned: a name, module:attribute, or a table that describes your own data"
+    )
+    algorithm: str = setting("fedpref", "what is federated about it")
+    wrapper: str = setting("none", "a rule on top of the algorithm's server step, by its name")
+    clients: int = setting(20, "number of clients", at_least=1)
+    rounds: int = setting(1, "how often clients train and the server mixes", at_least=1)
+    seed: int = setting(1, "where all random numbers come from", at_least=0)
+    preferences: str | list[list[float]] = setting(
+        "dirichlet", "dirichlet[:ALPHA], equidistant, gaussian, same:W,W, shared:N,N or a CSV file"
+    )
+    partition: str = setting(
+        EVEN["partition"],
+        "how data are dealt out: iid, dirichlet:ALPHA, pathological:S, shards:S or natural",
+    )
+    sizes: str = setting(
+        EVEN["sizes"], "how much data clients have: equal, dirichlet:BETA or N,N,…"
+    )
+    participation: float = setting(
+        1.0, "share of the clients that take part in a round", above=0, at_most=1
+    )
+    absences: list[Absence] = setting(
+        [], "simulated absences: [round, client, exchange], exchange one of survey, round, finish"
+    )
+    keep: Literal["best", "last"] = setting(
+        "best", "hand over each client's best validated model, or its last one"
+    )
+    keep_scope: Literal["client", "federation"] = setting(
+        "client", "best model of each client, or one best round for all clients together"
+    )
+    guard: bool = setting(
+        False, "a client declines a mixed model that does worse on its validation than its own"
+    )
+    fine_tune: FineTune = setting(
+        "none", "none; replace-last: no mixing in the last round; extra:K: K rounds' work more"
+    )
+    validation_episodes: int = setting(1, "episodes that judge a model in a round", at_least=1)
+    test_episodes: int = setting(1, "episodes that judge a model at the end", at_least=1)
+    evaluate_every: int = setting(
+        0,
+        "data: rounds between evaluations of all clients, absent ones too, on validation data; "
+        "0: never",
+        at_least=0,
+    )
+    chunk: int = setting(10, "clients trained as one stack by one process", at_least=1)
+    threads: int = setting(1, "threads of one process; more may change bits", at_least=1)
+    algorithm_settings: dict[str, Any] = setting({}, "settings of the algorithm")
+    learner_settings: dict[str, Any] = setting({}, "settings of the learner")
+    wrapper_settings: dict[str, Any] = setting({}, "settings of the wrapper")
+
+    @property
+    def problem_name(self) -> str:
+        """Name of the problem in results and directories."""
+        return self.problem if isinstance(self.problem, str) else problems.find(self.problem).name
+
+    @property
+    def label(self) -> str:
+        """Name of the run as a row of a comparison: ``fedavg+ft`` when fine-tuned."""
+        wrapped = self.algorithm if self.wrapper == "none" else f"{self.algorithm}+{self.wrapper}"
+        return wrapped if self.fine_tune == "none" else f"{wrapped}+ft"
+
+    def get_problem(self) -> Problem:
+        """Return the problem with its data dealt out to the clients of this run."""
+        problem = problems.find(self.problem)
+        return problem.partitioned(self.clients, self.seed, self.partition, self.sizes)
+
+    def get_algorithm(self) -> Algorithm:
+        """Return a fresh algorithm with the settings of this run."""
+        return algorithms.make(self.algorithm, self.algorithm_settings)
+
+    def get_wrapper(self) -> Wrapper | None:
+        """Return a fresh wrapper with the settings of this run, if it has one."""
+        return (
+            None if self.wrapper == "none" else find_wrapper(self.wrapper)(**self.wrapper_settings)
+        )
+
+    def get_module(self) -> nn.Module:
+        """Return a fresh module as every client of this run holds one."""
+        problem = self.get_problem()
+        return self.get_algorithm().build(problem.model(), problem)
+
+    def participants(self, clients: int) -> int:
+        """Return the number of participants of a round among this many clients."""
+        return max(1, round(self.participation * clients))
+
+    @property
+    def keeps_together(self) -> bool:
+        """Whether the server chooses the round whose models are kept."""
+        return self.keep == "best" and self.keep_scope == "federation"
+
+    def get_preferences(self) -> FloatArray:
+        """Return one preference per client (clients, objectives)."""
+        objectives = len(self.get_problem().objectives)
+        return preferences(self.preferences, self.clients, objectives, self.seed)
+
+    def to_toml(self) -> str:
+        """Return the file: run-level settings, then one table each for the three parts."""
+        values = self.model_dump(exclude=set(TABLES))
+        if self.wrapper != "none":
+            values[self.wrapper] = self.wrapper_settings
+        values[self.algorithm] = self.algorithm_settings
+        values[self.get_problem().learner] = self.learner_settings
+        return tomli_w.dumps(values)
+
+
+TABLES = ("algorithm_settings", "learner_settings", "wrapper_settings")
+"""Fields that hold the settings of the parts."""
+RUN_SETTINGS = tuple(name for name in Configuration.model_fields if name not in TABLES)
+"""Names of the run-level settings."""
+EPISODES = ("validation_episodes", "test_episodes")
+"""Settings that only problems with environments have."""
