@@ -242,9 +242,7 @@ def reproduce(
     for comparison in reproduction.comparisons:
         _draw(comparison)
     if table in praffl.TABLES:
-        from comity.report.figures import draw_reproduction  # imports matplotlib
-
-        draw_reproduction(reproduction.path, reproduction.results)
+        reports.write_reproduction(reproduction.path, reproduction.results)
     return reproduction
 
 

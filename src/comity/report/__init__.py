@@ -6,8 +6,9 @@ written.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from comity.report.series.learning import Runs
@@ -65,10 +66,23 @@ def write_searches_report(comparison: SearchComparison) -> Path:
     return writing.report_searches(comparison)
 
 
+def write_reproduction(path: Path, results: Mapping[str, Any]) -> None:
+    """Draw our figures beside the printed ones of a table into a directory.
+
+    Args:
+        path: The directory.
+        results: The figures, as in the table's JSON file.
+    """
+    from comity.report import writing
+
+    writing.draw_reproduction(path, results)
+
+
 __all__ = [
     "PAGE",
     "write_comparison_report",
     "write_report",
+    "write_reproduction",
     "write_search_report",
     "write_searches_report",
 ]

@@ -6,7 +6,13 @@ from pathlib import Path
 
 from comity.core.storage import write_whole
 from comity.report import PAGE
-from comity.report.figures import draw_comparison, draw_run, draw_search, draw_searches
+from comity.report.figures import (
+    draw_comparison,
+    draw_reproduction,
+    draw_run,
+    draw_search,
+    draw_searches,
+)
 from comity.report.html.comparison_page import comparison_page
 from comity.report.html.plotly import write_script
 from comity.report.html.run_page import run_page
@@ -48,3 +54,12 @@ def report_searches(comparison: SearchComparison) -> Path:
 def _write(path: Path, page: str) -> Path:
     write_whole(path, page.encode())
     return path
+
+
+__all__ = [
+    "draw_reproduction",
+    "report_comparison",
+    "report_run",
+    "report_search",
+    "report_searches",
+]

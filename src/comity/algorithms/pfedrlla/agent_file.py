@@ -108,6 +108,24 @@ def bundle(text: str, new: AgentSpec, participants: int, memory: int, seed: int)
     return AgentBundle(agent, encoder, scaled=not spec.reference)
 
 
+def check_fit(text: str, participants: int) -> None:
+    """Refuse (`UserError`) a named file whose agent cannot serve this number of participants."""
+    _, header = load(text)
+    if header["network"] == "flat" and header["participants"] != participants:
+        raise UserError(
+            f"pfedrlla.agent: this agent weighs {header['participants']} participants of a "
+            f"round, and here are {participants}. Change clients or participation, or pretrain "
+            "one with --set pfedrlla.network=pairwise, which weighs any number."
+        )
+    try:
+        bundle(text, spec_of(text, AgentSpec("pairwise", False)), participants, memory=1, seed=0)
+    except (KeyError, ValueError) as error:
+        raise UserError(
+            f"pfedrlla.agent: the networks in {text} are not those of this version "
+            f"({error}). Pretrain the agent again."
+        ) from None
+
+
 def networks(state: NamedArrays) -> NamedArrays:
     """Return the arrays of a server's state that a file holds: networks, but no episodes."""
     names = ("agent.networks.", "encoder.")

@@ -95,22 +95,8 @@ class PFedRLLA(Algorithm):
                 f"pfedrlla.cut = {self.cut!r}: a head is some of a network's tensors, a weight "
                 f"matrix among them; {problem.name} has {', '.join(shapes)}."
             )
-        if not self.agent:
-            return
-        _, header = agent_file.load(self.agent)
-        if header["network"] == "flat" and header["participants"] != participants:
-            raise UserError(
-                f"pfedrlla.agent: this agent weighs {header['participants']} participants of a "
-                f"round, and here are {participants}. Change clients or participation, or pretrain "
-                "one with --set pfedrlla.network=pairwise, which weighs any number."
-            )
-        try:
-            self._bundle(participants)
-        except (KeyError, ValueError) as error:
-            raise UserError(
-                f"pfedrlla.agent: the networks in {self.agent} are not those of this version "
-                f"({error}). Pretrain the agent again."
-            ) from None
+        if self.agent:
+            agent_file.check_fit(self.agent, participants)
 
     # -- on a client -----------------------------------------------------------------------
 
