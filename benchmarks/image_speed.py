@@ -61,7 +61,7 @@ def plain_round(configuration: Configuration) -> Callable[[], float]:
     """Return a function that trains every client once in plain PyTorch and returns CPU seconds."""
     problem = configuration.get_problem()
     assert isinstance(problem, DataProblem)
-    columns, shares = problem.columns(), problem.shares()
+    columns, shares = problem.columns(), problem.client_rows()
     settings = configuration.learner_settings
     shared = problem.model()
     generator = torch.Generator().manual_seed(0)

@@ -76,11 +76,11 @@ def test_only_long_runs_are_compiled_and_it_is_written_down():
 def test_how_data_are_dealt_out_is_part_of_a_run():
     values = {"problem": "heart-disease-gender-eo", "clients": 4, "partition": "natural"}
     natural = configure(values)
-    held = natural.get_problem().shares()
+    held = natural.get_problem().client_rows()
     assert [len(s.train) + len(s.validation) + len(s.test) for s in held] == [303, 294, 123, 200]
     assert configure(tomllib.loads(natural.to_toml())) == natural
     even = configure({**values, "partition": "iid", "sizes": "1,1,1,2"})
-    held = even.get_problem().shares()
+    held = even.get_problem().client_rows()
     assert [len(s.train) + len(s.validation) + len(s.test) for s in held] == [184, 184, 184, 368]
 
 

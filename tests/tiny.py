@@ -294,7 +294,7 @@ def batches_of(
     problem: DataProblem, client: int, steps: int, size: int, phase: int = 0, round: int = 1
 ) -> list[dict[str, torch.Tensor]]:
     """The batches of a client of `fleet_of` in a phase of a round."""
-    rows = problem.shares()[client].train
+    rows = problem.client_rows()[client].train
     return draw_batches(problem, rows, client, steps, size, phase, round)
 
 

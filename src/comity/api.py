@@ -33,7 +33,7 @@ from comity.searches.directory import Search
 from comity.searches.execution import execute_search
 
 Finished = Run | Comparison | Search | SearchComparison
-"""What Comity leaves in a directory."""
+"""Finished work in a directory."""
 
 
 def run(

@@ -43,7 +43,7 @@ def test_the_mean_of_the_group_is_not_that_of_the_batch():
 def test_its_loss_is_the_sum_of_entropies_and_twice_the_fairness_term(problem):
     _, _, module, problem = fleet_of(NAME, problem)
     ((column, _),) = problem.attributes.items()
-    everybody = np.concatenate([share.train for share in problem.shares()])
+    everybody = np.concatenate([share.train for share in problem.client_rows()])
     batch = batch_of(problem.columns(), everybody[5:25])
     mean = problem.columns()[column][torch.from_numpy(everybody)].float().mean()
     outputs = module(batch["inputs"])
@@ -71,7 +71,7 @@ def test_the_first_client_trains_on_the_data_of_all_like_plain_pytorch():
     learner.train(models, np.arange(3), Task(1, phases, start, goal))
     model = start.module(0, problem.model())
     optimiser = torch.optim.SGD(model.parameters(), learner.settings.learning_rate)
-    rows = np.sort(np.concatenate([share.train for share in problem.shares()]))
+    rows = np.sort(np.concatenate([share.train for share in problem.client_rows()]))
     assert learner.sizes[0] == len(rows)
     mean = problem.columns()["group:gender"][torch.from_numpy(rows)].float().mean()
     for batch in draw_batches(problem, rows, 0, 6, 64):

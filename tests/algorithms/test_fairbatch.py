@@ -142,7 +142,7 @@ def by_hand(problem, fleet, client, steps, alpha, rate, batch_size, round=1):
     ((column, groups),) = problem.attributes.items()
     model = problem.model()
     model.load_state_dict({n: fleet[f"model.{n}"][client].clone() for n in model.state_dict()})
-    rows = problem.shares()[client].train
+    rows = problem.client_rows()[client].train
     data = batch_of(problem.columns(), rows)
     label, group = data["label"].long(), data[column]
     m = torch.zeros(2, groups)
@@ -201,7 +201,7 @@ def test_the_first_weights_are_the_shares_of_labels_in_groups():
     learner, fleet, _, problem = fleet_of("lft-fedavg")
     phases = make("lft-fedavg", {"alpha": 0.0}).phases(problem)
     learner.train(fleet, np.arange(3), Task(1, phases, fleet.clone(), np.full(3, 1)))
-    for client, share in enumerate(problem.shares()):
+    for client, share in enumerate(problem.client_rows()):
         data = batch_of(problem.columns(), share.train)
         for z in range(2):
             inside = data["label"][data["group:gender"] == z]
@@ -214,7 +214,7 @@ def test_the_first_weights_are_the_shares_of_labels_in_groups():
 def test_the_loss_is_the_weighted_sum_of_all_samples():
     """Over all samples at once it is n times their weighted mean: Σ_i v_i CE_i."""
     _, _, module, problem = fleet_of("lft-fedavg")
-    data = batch_of(problem.columns(), problem.shares()[0].train)
+    data = batch_of(problem.columns(), problem.client_rows()[0].train)
     parameters = {n: p.detach() for n, p in module.named_parameters()}
     view = View({}, forward=lambda p, x: module(x))
     (phase,) = make("lft-fedavg", {}).phases(problem)

@@ -160,7 +160,7 @@ def test_clients_count_the_answers_of_the_model_that_they_received(problem):
     said, gradients = asked
     assert gradients is None
     ((column, groups),) = problem.attributes.items()
-    for client, share in enumerate(problem.shares()):
+    for client, share in enumerate(problem.client_rows()):
         data = batch_of(problem.columns(), share.train)
         outputs = module(data["inputs"]).detach()
         yes = outputs[:, 0] > 0 if outputs.shape[1] == 1 else outputs[:, 1] > outputs[:, 0]

@@ -163,7 +163,7 @@ def test_the_mean_of_what_was_uploaded_lands_as_the_common_head():
         federation = Server(configuration)
         next(RoundLoop(engine, federation).rounds())
         own = engine.models(kept=False).clone()
-        sizes = [len(share.train) for share in configuration.get_problem().shares()]
+        sizes = [len(share.train) for share in configuration.get_problem().client_rows()]
         request, _ = federation.request()
         assert request.models is not None
         engine.round(request)

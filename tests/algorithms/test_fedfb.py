@@ -112,7 +112,7 @@ def test_clients_sum_losses_by_label_and_group(problem):
     )
     assert set(said) == {"cells", "cell_losses"}
     ((column, groups),) = problem.attributes.items()
-    for client, share in enumerate(problem.shares()):
+    for client, share in enumerate(problem.client_rows()):
         data = batch_of(problem.columns(), share.train)
         losses = cross_entropy(module(data["inputs"]), data["label"]).detach()
         for y in range(2):

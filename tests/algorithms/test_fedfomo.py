@@ -86,7 +86,7 @@ def test_a_round_is_that_of_plain_pytorch():
     for client in range(3):
         network = network_of(problem, start, client, "model.")
         lose = objective_of(problem, client)
-        seen = batch_of(problem.columns(), problem.shares()[client].validation)
+        seen = batch_of(problem.columns(), problem.client_rows()[client].validation)
         before = lose(network(seen["inputs"]), seen).item()
         own = {name: tensor.clone() for name, tensor in network.state_dict().items()}
         offers = [

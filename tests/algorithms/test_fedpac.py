@@ -187,7 +187,7 @@ def test_a_round_is_that_of_plain_pytorch(known):
             descent.step()
         assert_holds(models, client, "body.", body)
         assert_holds(models, client, "head.", head)
-        everything = batch_of(problem.columns(), problem.shares()[client].train)
+        everything = batch_of(problem.columns(), problem.client_rows()[client].train)
         features = body(everything["inputs"]).detach()
         for label in (0, 1):
             own = everything["label"] == label

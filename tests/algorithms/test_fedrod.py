@@ -91,7 +91,7 @@ def test_two_rounds_are_those_of_plain_pytorch(optimiser):
         for client in range(3):
             network = network_of(problem, start, client, "body.", "head.")
             own = network_of(problem, start, client, "body.", "personal.")[-1]
-            everything = batch_of(problem.columns(), problem.shares()[client].train)
+            everything = batch_of(problem.columns(), problem.client_rows()[client].train)
             counts = torch.bincount(everything["label"].long(), minlength=2).float()
             assert (counts > 0).all()
             first, second = kind(network.parameters(), rate), kind(own.parameters(), rate)

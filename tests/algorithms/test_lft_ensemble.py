@@ -119,7 +119,7 @@ def test_after_a_run_all_clients_predict_the_same(problem, keep, monkeypatch, tm
     for other in answers[1:]:
         torch.testing.assert_close(answers[0], other)
     members = run._module(0).members.state_dict()
-    sizes = torch.tensor([len(share.train) for share in partitioned.shares()])
+    sizes = torch.tensor([len(share.train) for share in partitioned.client_rows()])
     votes = []
     for client in range(4):
         plain = partitioned.model()
@@ -133,7 +133,7 @@ def test_after_a_run_all_clients_predict_the_same(problem, keep, monkeypatch, tm
         for name, tensor in members.items():
             torch.testing.assert_close(own[name], tensor[2])
     # and it is what they were judged by
-    test = batch_of(partitioned.columns(), partitioned.shares()[1].test)
+    test = batch_of(partitioned.columns(), partitioned.client_rows()[1].test)
     scores = partitioned.scores(run.model(1)(test["inputs"]), test).detach()
     np.testing.assert_allclose(scores, run.vectors[1], atol=1e-5)
 
@@ -177,7 +177,7 @@ def test_a_client_that_ends_broken_has_no_vote(broken, problem, monkeypatch):
         loop.finish()
         models = engine.models(kept=False)
     partitioned = configuration.get_problem()
-    sizes = torch.tensor([len(share.train) for share in partitioned.shares()]).float()
+    sizes = torch.tensor([len(share.train) for share in partitioned.client_rows()]).float()
     sizes[1] = 0.0
     inputs, votes = partitioned.columns()["inputs"][:20], 0.0
     for client in (0, 2, 3):

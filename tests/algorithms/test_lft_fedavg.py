@@ -51,7 +51,7 @@ def test_what_clients_tell_is_what_they_gave_to_their_samples():
         ((record,),) = RoundLoop(engine, Server(configuration)).rounds()
         models = engine.models(kept=False)
     totals = []
-    for client, share in enumerate(problem.shares()):
+    for client, share in enumerate(problem.client_rows()):
         data = batch_of(problem.columns(), share.train)
         m = models["cells"][client].sum(dim=0)
         v = models["balance"][client] / m

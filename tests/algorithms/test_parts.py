@@ -218,7 +218,7 @@ def test_clients_without_a_class_or_a_whole_batch_take_part(
         rounds=4,
     )
     problem = configuration.get_problem()
-    shares, labels = problem.shares(), problem.columns()["label"]
+    shares, labels = problem.client_rows(), problem.columns()["label"]
     assert not labels[shares[0].train].any()
     assert labels[shares[1].train].all()
     assert len(shares[2].train) < configuration.learner_settings["batch_size"]

@@ -262,7 +262,7 @@ def test_a_phase_trains_like_plain_pytorch(problem, phase, arch):
 def test_the_second_loss_and_its_gradient_are_those_of_a_loop(smoothing):
     algorithm = make("praffl", {"smoothing": smoothing})
     _, _, module, problem = fleet_of(algorithm, ANSWERS)
-    batch = batch_of(problem.columns(), problem.shares()[0].train[:16])
+    batch = batch_of(problem.columns(), problem.client_rows()[0].train[:16])
     parameters = {n: p.detach().clone() for n, p in module.named_parameters()}
     leaves = [p.requires_grad_() for n, p in parameters.items() if n.startswith("hyper")]
     asked = torch.from_numpy(np.random.default_rng(1).dirichlet([1, 1], 5)).float()
@@ -330,7 +330,7 @@ def test_a_run_gives_models_for_any_preference(problem, monkeypatch, tmp_path):
     assert spans is not None
     assert spans.vectors.shape == (2, 12, len(problem.objectives))
     for client in range(2):
-        batch = batch_of(partitioned.columns(), partitioned.shares()[client].test)
+        batch = batch_of(partitioned.columns(), partitioned.client_rows()[client].test)
         for place in (0, 7):
             preference = spans.preferences[place]
             plain = run.model_for(client, preference.tolist())
@@ -366,7 +366,7 @@ def test_who_cares_for_accuracy_gets_more_of_it(monkeypatch, tmp_path):
     for importance in ([0.9, 0.1], [0.1, 0.9]):
         each = []
         for client in range(2):
-            batch = batch_of(partitioned.columns(), partitioned.shares()[client].train)
+            batch = batch_of(partitioned.columns(), partitioned.client_rows()[client].train)
             answers = run.model_for(client, importance)(batch["inputs"])
             each.append(partitioned.losses(answers, batch).detach().numpy())
         means.append(np.mean(each, axis=0))

@@ -175,7 +175,7 @@ SITES = {"partition": "natural", "silos": np.repeat([0, 1], [150, 150]), "silo_n
         (4, {"test": 0.0}, "got 0.0 and 0.1"),
         (4, {"test": 0.9}, "leave something to train with, got 0.9 and 0.1"),
         (4, {"partition": "natural"}, "does not say which site"),
-        (3, SITES, r"has 2 sites \(n, s\), one a client, so say clients = 2 instead of 3"),
+        (3, SITES, r"has 2 silos \(n, s\), one per client, so say clients = 2 instead of 3"),
         (1, SITES, "say clients = 2 instead of 1"),
         (2, SITES | {"sizes": "2,1"}, "'2,1' does not go with partition 'natural'"),
         (2, SITES | {"needed": [2]}, r"client 0 \(n\) has 0 rows of 'women, ill', but needs 3"),
@@ -375,4 +375,4 @@ def test_a_fingerprint_tells_deals_apart():
     ],
 )
 def test_deals_of_earlier_versions_are_kept(problem, partition, known):
-    assert fingerprint(find(problem).partitioned(4, 7, partition, "equal").shares()) == known
+    assert fingerprint(find(problem).partitioned(4, 7, partition, "equal").client_rows()) == known

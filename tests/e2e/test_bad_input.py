@@ -171,7 +171,7 @@ CASES = {
     ),
     "natural clients of data without sites": (
         ["run", "german-credit-gender-dp", "--partition", "natural"],
-        ["natural", "which site"],
+        ["natural", "which silo"],
     ),
     "too many natural clients": (
         ["run", "heart-disease-gender-eo", "--partition", "natural", "--clients", "9"],

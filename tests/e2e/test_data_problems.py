@@ -68,7 +68,7 @@ def label_shares(run):
     label = problem.samples().columns["label"].numpy()
     return [
         label[np.concatenate([share.train, share.validation, share.test])].mean()
-        for share in problem.shares()
+        for share in problem.client_rows()
     ]
 
 
@@ -125,7 +125,7 @@ def test_the_model_of_a_client_is_what_was_judged(call):
     run = library.open(call.home / result["run"])
     problem = run.configuration.get_problem()
     columns = {name: column.numpy() for name, column in problem.columns().items()}
-    for row, share in zip(result["per_client"], problem.shares(), strict=True):
+    for row, share in zip(result["per_client"], problem.client_rows(), strict=True):
         inputs = torch.from_numpy(columns["inputs"][share.test])
         with torch.no_grad():
             yes = run.model(row["client"])(inputs)[:, 0].numpy() > 0

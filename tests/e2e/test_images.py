@@ -82,7 +82,7 @@ def test_one_objective_has_a_reference_point_of_one_number():
         ("pathological:20", ["'pathological:20'", "from 1 to 10", "classes"]),
         ("pathological", ["'pathological'", "whole number"]),
         ("shards:0", ["'shards:0'", "whole number"]),
-        ("natural", ["'natural'", "which site"]),
+        ("natural", ["'natural'", "which silo"]),
     ],
 )
 def test_a_partition_that_cannot_be_met(partition, words, tmp_path, monkeypatch, capsys):

@@ -84,7 +84,7 @@ def test_2_one_fleet_or_many(case):
 
 def test_2_one_fleet_or_many_of_clients_with_unequal_work(uneven):
     """Unlike numbers of steps, of batches and, where something follows each pass, of passes."""
-    sizes = [len(share.train) for share in tiny(**uneven).get_problem().shares()]
+    sizes = [len(share.train) for share in tiny(**uneven).get_problem().client_rows()]
     batch = uneven["supervised"]["batch_size"]
     assert sorted(sizes)[0] < batch < sorted(sizes)[1], "one has less than a batch"
     models = ends(uneven, chunks=(4, 3, 1))
@@ -196,7 +196,7 @@ def test_6_private_stays_private(case, wires):
     seen, again = wires
     sizes = [1.0]
     if not acting:
-        sizes = [len(share.train) for share in configuration.get_problem().shares()]
+        sizes = [len(share.train) for share in configuration.get_problem().client_rows()]
         # only who says so has another's data
         sizes += [sum(sizes)] * algorithm.centralised
     assert_declared(seen, algorithm, set(models), sizes)
@@ -270,7 +270,7 @@ def test_6_hypernetworks_and_preferences_never_travel(problem, wires):
         hyper = [name for name in models if name.startswith("hyper.")]
         assert hyper
         private += [models[name].numpy() for name in hyper]
-        sizes = [len(share.train) for share in start.get_problem().shares()]
+        sizes = [len(share.train) for share in start.get_problem().client_rows()]
         assert_declared(wire, find("praffl"), set(models), sizes)
         assert all("validation" in message.statistics for message in wire.rounds + wire.last)
     secrets = np.unique(np.concatenate([values.ravel() for values in private]).astype(np.float32))
@@ -289,7 +289,7 @@ def test_6_hypernetworks_and_preferences_never_travel(problem, wires):
 def test_6_one_number_more_where_a_round_is_kept_for_all(algorithm, wires):
     configuration = tiny(problem="tiny-people", algorithm=algorithm, keep_scope="federation")
     wire, models = overheard(configuration, wires)
-    sizes = [len(share.train) for share in configuration.get_problem().shares()]
+    sizes = [len(share.train) for share in configuration.get_problem().client_rows()]
     sizes += [sum(sizes)] * find(algorithm).centralised
     assert_declared(wire, find(algorithm), set(models), sizes)
     trained = configuration.get_algorithm().select_after_training

@@ -58,7 +58,7 @@ def test_data_must_be_dealt_out_first():
     for ask in (PROBLEM.shares, lambda: PROBLEM.trivial([0], 1, 1)):
         with pytest.raises(UserError, match="problem forty: its data have not been dealt out"):
             ask()
-    assert PROBLEM.partitioned(2, 1, "iid", "equal").shares()
+    assert PROBLEM.partitioned(2, 1, "iid", "equal").client_rows()
     assert PROBLEM.partition_spec is None, "a problem is not changed by dealing it out"
 
 
@@ -66,7 +66,7 @@ def test_a_deal_is_every_row_once_by_clients_seed_partition_and_sizes():
     def rows(*spec):
         return [
             np.concatenate([s.train, s.validation, s.test]).tolist()
-            for s in PROBLEM.partitioned(*spec).shares()
+            for s in PROBLEM.partitioned(*spec).client_rows()
         ]
 
     even = rows(2, 1, "iid", "equal")
@@ -96,7 +96,7 @@ def test_the_constant_answer_is_learned_from_training_and_judged_on_test_samples
     partitioned = replace(PROBLEM, samples=two_sites).partitioned(2, 1, "natural", "equal")
     found = partitioned.trivial([0, 1], 1, 1)
     label = two_sites().columns["label"].numpy()
-    ones = [label[share.test].mean() for share in partitioned.shares()]
+    ones = [label[share.test].mean() for share in partitioned.client_rows()]
     np.testing.assert_allclose(found, [[ones[0], 1.0], [1 - ones[1], 0.0]])
     assert ones[0] > 0.5 > ones[1]
     np.testing.assert_allclose(partitioned.trivial([1], 1, 1), found[1:])
@@ -191,7 +191,9 @@ FORTY = Forty(
 
 def test_a_subclass_is_what_functions_make():
     ours, theirs = (p.partitioned(2, 1, "iid", "equal") for p in (FORTY, PROBLEM))
-    assert [s.test.tolist() for s in ours.shares()] == [s.test.tolist() for s in theirs.shares()]
+    assert [s.test.tolist() for s in ours.client_rows()] == [
+        s.test.tolist() for s in theirs.client_rows()
+    ]
     np.testing.assert_array_equal(ours.trivial([0, 1], 1, 1), theirs.trivial([0, 1], 1, 1))
     assert ours.columns().keys() == theirs.columns().keys()
     assert (ours.strict_point(), ours.features(), ours.defines("undefined")) == (None, (), False)
@@ -211,7 +213,7 @@ def test_problems_are_values():
     partitioned = FORTY.partitioned(2, 1, "iid", "equal")
     again = FORTY.partitioned(2, 1, "iid", "equal")
     assert (partitioned, hash(partitioned)) == (again, hash(again))
-    assert partitioned.shares() is again.shares(), "rows are distributed once per process"
+    assert partitioned.client_rows() is again.client_rows(), "rows are distributed once per process"
     assert partitioned != FORTY.partitioned(2, 2, "iid", "equal")
     assert replace(PROBLEM, losses=lambda outputs, batch: None) != PROBLEM
     copy = pickle.loads(pickle.dumps(replace(partitioned, scores=scores)))
@@ -242,7 +244,7 @@ def people(change: dict[int, float] | None = None) -> DataProblem:
 
 def test_numbers_are_scaled_by_all_training_rows_and_nothing_else():
     problem = people()
-    train = np.concatenate([share.train for share in problem.shares()])
+    train = np.concatenate([share.train for share in problem.client_rows()])
     assert len(train) == 56
     age = np.array([i % 10 for i in range(80)], dtype=float)
     wanted = (age - age[train].mean()) / age[train].std(ddof=1)
@@ -259,7 +261,7 @@ def test_numbers_are_scaled_by_all_training_rows_and_nothing_else():
 )
 def test_an_outlier_moves_the_scale_only_if_it_is_trained_on(part, seen):
     before = people()
-    row = int(getattr(before.shares()[1], part)[0])
+    row = int(getattr(before.client_rows()[1], part)[0])
     after = people({row: 1e4})
     others = [i for i in range(80) if i != row]
     same = np.array_equal(

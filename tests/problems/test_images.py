@@ -79,19 +79,19 @@ def test_nothing_is_read_before_it_is_needed():
 
     problem = image_problem("lazy", "lazy", source).partitioned(2, 1, "iid", "equal")
     with pytest.raises(AssertionError, match="read"):
-        problem.shares()
+        problem.client_rows()
 
 
 def test_classes_are_dealt_out_as_in_the_literature():
     strata = FEW.samples().strata
     held = [
         set(strata[share.train].tolist())
-        for share in FEW.partitioned(3, 1, "pathological:1", "equal").shares()
+        for share in FEW.partitioned(3, 1, "pathological:1", "equal").client_rows()
     ]
     assert held == [{0}, {1}, {2}]
     with pytest.raises(UserError, match=r"'dirichlet:0\.001': in 1,000 attempts"):
-        FEW.partitioned(10, 1, "dirichlet:0.001", "equal").shares()
-    assert len(FEW.partitioned(2, 1, "natural", "equal").shares()) == 2
+        FEW.partitioned(10, 1, "dirichlet:0.001", "equal").client_rows()
+    assert len(FEW.partitioned(2, 1, "natural", "equal").client_rows()) == 2
 
 
 # -- domains -------------------------------------------------------------------------------
@@ -134,22 +134,22 @@ def test_enlarging_is_bilinear():
 def test_domains_have_their_share_of_the_clients(clients, expected):
     problem = find("digits-domains").partitioned(clients, 1, "natural", "equal")
     silos = problem.samples().silos
-    domains = [np.unique(silos[share.train]).tolist() for share in problem.shares()]
+    domains = [np.unique(silos[share.train]).tolist() for share in problem.client_rows()]
     assert domains == [[domain] for domain, count in enumerate(expected) for _ in range(count)]
     if clients == 20:
-        sizes = [len(share.train) + len(share.validation) for share in problem.shares()]
+        sizes = [len(share.train) + len(share.validation) for share in problem.client_rows()]
         assert max(sizes) - min(sizes) <= 2
         strata = problem.samples().strata
-        assert all(len(np.unique(strata[share.test])) == 10 for share in problem.shares())
+        assert all(len(np.unique(strata[share.test])) == 10 for share in problem.client_rows())
 
 
 def test_domains_that_cannot_be_met():
     problem = find("digits-domains")
     with pytest.raises(UserError, match=r"3 domains \(MNIST, USPS, blended\), so say clients = 3"):
-        problem.partitioned(2, 1, "natural", "equal").shares()
+        problem.partitioned(2, 1, "natural", "equal").client_rows()
     with pytest.raises(UserError, match="does not go with partition 'natural'"):
-        problem.partitioned(3, 1, "natural", "3,2,1").shares()
-    assert len(problem.partitioned(2, 1, "pathological:5", "equal").shares()) == 2
+        problem.partitioned(3, 1, "natural", "3,2,1").client_rows()
+    assert len(problem.partitioned(2, 1, "pathological:5", "equal").client_rows()) == 2
 
 
 # -- networks ------------------------------------------------------------------------------
@@ -226,7 +226,7 @@ def test_the_constant_answer_is_a_clients_commonest_class():
 def test_clients_with_few_pictures_or_classes_learn():
     problem = image_problem("bright", "bright", few, network=mlp)
     problem = problem.partitioned(2, 1, "pathological:2", "8,1")
-    assert len(problem.shares()[1].train) < problem.defaults["batch_size"]
+    assert len(problem.client_rows()[1].train) < problem.defaults["batch_size"]
     fleet = Fleet.of(problem.model(), 2)
     settings = SupervisedSettings(**problem.defaults, compile="no")
     model, ones = ClientModel(problem.model()), np.ones((2, 1))

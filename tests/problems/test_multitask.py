@@ -69,7 +69,7 @@ def test_nothing_is_read_before_it_is_needed():
         "right-accuracy",
     ]
     with pytest.raises(AssertionError, match="read"):
-        problem.shares()
+        problem.client_rows()
 
 
 # -- learning and judging ------------------------------------------------------------------
@@ -115,7 +115,7 @@ def test_a_fleet_of_networks_answers_as_each_does():
 
 def test_a_round_is_about_one_pass_for_two_clients():
     problem = find("multi-mnist")
-    shares = problem.partitioned(2, 1, "iid", "equal").shares()
+    shares = problem.partitioned(2, 1, "iid", "equal").client_rows()
     assert [len(share.train) for share in shares] == [7000, 7000]
     assert problem.defaults["local_steps"] == 27
     assert problem.defaults["total_steps"] == 30 * 27

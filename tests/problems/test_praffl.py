@@ -165,7 +165,7 @@ def test_clients_and_preferences_can_be_mapped_over(kind):
 )
 def test_data_have_the_papers_sizes(data, width, train, test, groups, positive):
     problem = partitioned(data)
-    columns, shares = problem.samples().columns, problem.shares()
+    columns, shares = problem.samples().columns, problem.client_rows()
     group = columns[f"group:{COLUMN[data]}"]
     assert columns["inputs"].shape == (train + test, width)
     assert columns["inputs"].isfinite().all()
@@ -189,7 +189,7 @@ def test_data_have_the_papers_sizes(data, width, train, test, groups, positive):
     ],
 )
 def test_clients_have_the_papers_sizes(data, clients, tests, slack):
-    shares = partitioned(data).shares()
+    shares = partitioned(data).client_rows()
     sizes = [len(s.train) + len(s.validation) for s in shares]
     np.testing.assert_allclose(sizes, clients, atol=slack)
     assert [len(s.train) for s in shares] == [size * 9 // 10 for size in sizes]
@@ -199,12 +199,12 @@ def test_clients_have_the_papers_sizes(data, clients, tests, slack):
 
 def test_rows_to_test_with_are_those_of_the_data():
     split = np.array(shipped("adult")["split"])
-    for share in partitioned("adult").shares():
+    for share in partitioned("adult").client_rows():
         assert set(split[share.test]) == {"test"}
         assert set(split[np.concatenate([share.train, share.validation])]) == {"train"}
-    assert min(s.test.min() for s in partitioned("compas").shares()) == 5049
+    assert min(s.test.min() for s in partitioned("compas").client_rows()) == 5049
     one, other = (
-        np.concatenate([s.test for s in partitioned("bank", seed=n).shares()]) for n in (1, 2)
+        np.concatenate([s.test for s in partitioned("bank", seed=n).client_rows()]) for n in (1, 2)
     )
     np.testing.assert_array_equal(np.sort(one), np.sort(other))
     assert one.min() < 100  # shuffled
@@ -235,7 +235,7 @@ def test_numbers_are_scaled_with_training_rows_alone(data, numbers):
     changed = (before != after).any(dim=0)
     assert changed.sum() == numbers
     assert not changed[-1]  # the group stays what it is
-    train = np.concatenate([s.train for s in problem.shares()])
+    train = np.concatenate([s.train for s in problem.client_rows()])
     seen, old = after[train][:, changed], before[train][:, changed]
     assert (seen.amin(0) == 0).all()
     assert (seen.amax(0) == 1).all()
@@ -297,7 +297,7 @@ def test_portions_of_synthetic_clients(partition, clients, wanted):
     problem = partitioned("synthetic", clients, partition)
     one = problem.samples().columns["group:z"].numpy() == 1
     for parts in (("train", "validation"), ("test",)):
-        held = [np.concatenate([getattr(s, part) for part in parts]) for s in problem.shares()]
+        held = [np.concatenate([getattr(s, part) for part in parts]) for s in problem.client_rows()]
         counts = np.array([[one[rows].sum(), (~one[rows]).sum()] for rows in held])
         np.testing.assert_allclose(counts / counts.sum(axis=0), wanted, atol=2e-3)
 
@@ -306,21 +306,21 @@ def test_shares_that_come_out_even_are_even():
     """1,357 rows for training are of group 0: 59 for each of 23 clients."""
     problem = partitioned("synthetic", 23, "even")
     group = problem.samples().columns["group:z"]
-    for share in problem.shares():
+    for share in problem.client_rows():
         assert (group[np.append(share.train, share.validation)] == 0).sum() == 59
 
 
 def test_clients_are_of_the_papers_kinds():
     """Those above 25, four fifths of the private sector, half of those without a loan."""
     ages = np.array(shipped("compas")["age"], dtype=float)
-    older, younger = (ages[s.test] for s in partitioned("compas").shares())
+    older, younger = (ages[s.test] for s in partitioned("compas").client_rows())
     assert younger.max() == 25 < older.min() == 26
     for data, file, column, value, wanted in (
         ("adult", "adult", "workclass", "Private", [0.8, 0.2]),
         ("bank", "bank-marketing", "loan", "no", [0.5, 0.1, 0.4]),
     ):
         first = np.array(shipped(file)[column]) == value
-        counts = np.array([first[s.test].sum() for s in partitioned(data).shares()])
+        counts = np.array([first[s.test].sum() for s in partitioned(data).client_rows()])
         np.testing.assert_allclose(counts / counts.sum(), wanted, atol=1e-3)
 
 
@@ -331,12 +331,12 @@ def test_many_clients_differ_evenly(data, clients):
     np.testing.assert_allclose(found.sum(axis=0), 1)
     np.testing.assert_allclose(found[0], [1.5 / clients, 0.5 / clients])
     np.testing.assert_allclose(np.diff(found, axis=0, n=2), 0, atol=1e-12)
-    assert len(partitioned(data, clients).shares()) == clients
+    assert len(partitioned(data, clients).client_rows()) == clients
 
 
 @pytest.mark.parametrize("data", ["compas", "adult"])
 def test_clients_that_are_what_they_are_can_be_mixed(data):
-    shares = partitioned(data, 5, "even").shares()
+    shares = partitioned(data, 5, "even").client_rows()
     sizes = [len(s.train) for s in shares]
     assert len(sizes) == 5
     assert max(sizes) - min(sizes) <= 2
@@ -355,7 +355,7 @@ def test_a_deal_depends_on_its_seed_and_mixes_kinds_in_every_part():
         held, others = (np.append(s.train, s.validation) for s in (one, different))
         assert len(np.setdiff1d(held, others))  # not just another validation part
     group = find("praffl-synthetic").samples().columns["inputs"][:, -1]
-    for share in partitioned("synthetic").shares():
+    for share in partitioned("synthetic").client_rows():
         parts = [group[rows].mean().item() for rows in (share.train, share.validation)]
         assert parts[0] == pytest.approx(parts[1], abs=0.15)
 
@@ -374,7 +374,7 @@ def test_a_deal_depends_on_its_seed_and_mixes_kinds_in_every_part():
 )
 def test_a_deal_that_cannot_be_is_refused(data, clients, partition, sizes, message):
     with pytest.raises(UserError, match=message):
-        partitioned(data, clients, partition, sizes=sizes).shares()
+        partitioned(data, clients, partition, sizes=sizes).client_rows()
 
 
 # -- synthetic people ----------------------------------------------------------------------
@@ -406,7 +406,7 @@ def test_synthetic_data_are_always_the_same():
     table = synthetic()
     np.testing.assert_array_equal(table.inputs, np.column_stack([points, group]).astype("float32"))
     np.testing.assert_array_equal(table.label, label)
-    assert max(np.concatenate([s.train for s in partitioned("synthetic").shares()])) < TRAIN
+    assert max(np.concatenate([s.train for s in partitioned("synthetic").client_rows()])) < TRAIN
 
 
 def test_the_reference_of_the_specification():

@@ -112,5 +112,5 @@ def test_the_results_of_data():
     assert results["training_steps"] == 11
     assert [sum(part) for part in zip(*results["samples"].values(), strict=True)] == [
         len(share.train) + len(share.validation) + len(share.test)
-        for share in configuration.get_problem().shares()
+        for share in configuration.get_problem().client_rows()
     ]

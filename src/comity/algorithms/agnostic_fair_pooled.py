@@ -47,7 +47,7 @@ class AgnosticFairPooled(Algorithm):
     def phases(self, problem: Problem) -> list[Phase]:
         assert isinstance(problem, DataProblem)
         column = Cells(problem).column
-        rows = np.concatenate([share.train for share in problem.shares()])
+        rows = np.concatenate([share.train for share in problem.client_rows()])
         mean = float(problem.columns()[column][torch.from_numpy(rows)].double().mean())
 
         def loss(parameters: Tree, batch: Batch, view: View) -> Tensor:

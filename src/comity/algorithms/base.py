@@ -37,12 +37,12 @@ class Declaration:
     family: str
     """The kind of result: ``single global model``, ``client-specific: personalised`` ..."""
     communication: str
-    """What travels, in words."""
+    """Tensors and statistics that travel, in words."""
 
 
 @dataclass(frozen=True)
 class Round:
-    """What the server receives in a round: one entry per client that sent, in the order of ids."""
+    """Input of a server rule: one entry per client that sent, in the order of ids."""
 
     number: int
     """From 1 on."""
@@ -57,7 +57,7 @@ class Round:
     sizes: FloatArray = field(default_factory=lambda: np.zeros(0))
     """Amount of data of each participant; equal for environments."""
     statistics: Mapping[str, FloatArray] = field(default_factory=dict)
-    """What participants sent beside their models (`Algorithm.statistics`), one row each."""
+    """Declared statistics (`Algorithm.statistics`), one row per participant."""
     asked: int = 0
     """Number of clients that were asked; those with broken models are no participants."""
     seed: int = 0
@@ -66,7 +66,7 @@ class Round:
 
 @dataclass(frozen=True)
 class Survey:
-    """What participants sent about the models that they received, before training."""
+    """Answers to a survey: values of the received models, before training."""
 
     participants: tuple[int, ...]
     """The clients whose values are finite, in the order of their ids; there may be none."""
@@ -84,7 +84,7 @@ class Algorithm(Settings):
     declaration: ClassVar[Declaration]
     """Set by the decorator `algorithm`."""
     needs: ClassVar[frozenset[Need]] = frozenset()
-    """What it cannot do without; a problem that lacks it is refused.
+    """Requirements on the problem; one that lacks them is refused.
 
     ``attribute``: labels, and one attribute of people with a value per sample. ``classes``: labels
     that are classes, with one output of the network per class. ``losses``: objectives that are

@@ -19,7 +19,7 @@ from comity.settings import setting
     "cfl",
     title="Clustered federated learning",
     paper="Sattler et al., 2019; one-threshold rule: FedPref's experiments",
-    family="client-specific: one model a cluster",
+    family="client-specific: one model per cluster",
     communication="the model, both ways",
 )
 class CFL(Clustered):

@@ -80,7 +80,7 @@ class FedFomo(Algorithm):
 
     def build(self, model: nn.Module, problem: Problem) -> nn.Module:
         assert isinstance(problem, DataProblem)
-        return Offered(model, min(self.offers, len(problem.shares())))
+        return Offered(model, min(self.offers, len(problem.client_rows())))
 
     def predictor(self, module: nn.Module, preference: FloatArray) -> nn.Module:
         assert isinstance(module, Offered)

@@ -21,7 +21,7 @@ from comity.settings import setting
     title="Federated stochastic MGDA",
     paper="Yang et al., 2023",
     family="single global model: common descent of all objectives",
-    communication="one model an objective; back, the model",
+    communication="one model per objective; back, the model",
 )
 class FSMGDA(Algorithm):
     """x ← x − η Σ_s λ*_s Δ_s with Δ_s = mean_i Δ_{s,i} and λ* = argmin ‖Σ_s λ_s Δ_s‖², λ ≥ 0.

@@ -65,7 +65,7 @@ class LFTEnsemble(FairBatch):
 
     def build(self, model: nn.Module, problem: Problem) -> Ensemble:
         assert isinstance(problem, DataProblem)
-        return Ensemble(model, Cells(problem).groups, len(problem.shares()))
+        return Ensemble(model, Cells(problem).groups, len(problem.client_rows()))
 
     def predictor(self, module: nn.Module, preference: FloatArray) -> nn.Module:
         return module

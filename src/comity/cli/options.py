@@ -26,7 +26,7 @@ class SettingOption(NamedTuple):
     type: type[Any]
     """Type of its value."""
     help: str
-    """What it means, for ``--help``."""
+    """Meaning, for ``--help``."""
     flag: str | None = None
     """Its name on the command line, if not that of the setting."""
 

@@ -101,7 +101,7 @@ def _verified(configuration: Configuration, algorithm: Algorithm) -> Configurati
     vectors, problem = configuration.get_preferences(), configuration.get_problem()
     algorithm.check(problem, configuration.participants(configuration.clients))
     if isinstance(problem, DataProblem):
-        problem.shares()
+        problem.client_rows()
     if isinstance(configuration.preferences, str) and configuration.preferences.endswith(".csv"):
         # a file may change or move: the configuration holds its content
         configuration = configuration.model_copy(update={"preferences": vectors.tolist()})

@@ -1,4 +1,4 @@
-"""What a configuration refuses: each check names the setting, the fault and the remedy."""
+"""Checks of a configuration: each names the setting, the fault and the remedy."""
 
 from __future__ import annotations
 

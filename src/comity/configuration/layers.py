@@ -50,7 +50,7 @@ def merged(layers: Sequence[Layer]) -> Layer:
 
 @dataclass(frozen=True)
 class Choice:
-    """What the user wants to run: the values, and what is registered under the names in them."""
+    """The user's values, and the registered parts that they name."""
 
     values: Mapping[str, Any]
     problem: Problem

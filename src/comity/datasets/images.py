@@ -163,7 +163,7 @@ def omniglot() -> Album:
     _, labels = np.unique([alphabet for _, alphabet, _, _ in drawings], return_inverse=True)
     drawers, silos = np.unique([drawer for _, _, drawer, _ in drawings], return_inverse=True)
     names = tuple(f"drawer {drawer}" for drawer in drawers)
-    note = f"classes are {labels.max() + 1} alphabets, sites are drawers"
+    note = f"classes are {labels.max() + 1} alphabets, silos are drawers"
     return Album(pixels, labels.astype(np.int64), silos.astype(np.int64), names, (note,))
 
 

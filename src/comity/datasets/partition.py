@@ -57,7 +57,7 @@ class ClientRows:
 
 @dataclass(frozen=True)
 class Strata:
-    """What a partition needs to know about rows: their strata and their silos."""
+    """Strata and silos of rows: the input of a partition."""
 
     strata: IntArray
     """Stratum of each row, e.g. of its label and attribute values."""
@@ -209,18 +209,18 @@ def _natural(pool: _Pool) -> list[IntArray]:
     strata, spec = pool.strata, pool.spec
     if strata.silos is None:
         raise UserError(
-            "partition 'natural': the data does not say which site a row comes from; name the "
+            "partition 'natural': the data does not say which silo a row comes from; name the "
             "column that does (client = …), or use 'iid' or 'dirichlet:ALPHA'."
         )
     names = strata.silo_names
     if spec.clients != len(names):
         raise UserError(
-            f"partition 'natural': the data has {len(names)} sites ({', '.join(names)}), "
-            f"one a client, so say clients = {len(names)} instead of {spec.clients}."
+            f"partition 'natural': the data has {len(names)} silos ({', '.join(names)}), "
+            f"one per client, so say clients = {len(names)} instead of {spec.clients}."
         )
     if spec.sizes != "equal":
         raise UserError(
-            f"sizes: '{spec.sizes}' does not go with partition 'natural', where sites are as large "
+            f"sizes: '{spec.sizes}' does not go with partition 'natural', where silos are as large "
             "as they are."
         )
     for client, silo in enumerate(names):
@@ -231,7 +231,7 @@ def _natural(pool: _Pool) -> list[IntArray]:
                 raise UserError(
                     f"partition 'natural': client {client} ({silo}) has {count} rows of "
                     f"'{pool.name(stratum)}', but needs {PARTS} (to train, validate and test); "
-                    "leave this site out of the data, use partition 'iid' or 'dirichlet:ALPHA', or "
+                    "leave this silo out of the data, use partition 'iid' or 'dirichlet:ALPHA', or "
                     "form larger groups."
                 )
     holder = strata.silos[pool.order]
@@ -272,7 +272,7 @@ def _shards(pool: _Pool) -> list[IntArray]:
         )
     clients, totals = pool.spec.clients, pool.totals
     total = int(totals.sum())
-    each = _whole(pool.spec, total // clients, "as many as there are rows a client")
+    each = _whole(pool.spec, total // clients, "as many as there are rows per client")
     shards = clients * each
     owner = np.empty(shards, dtype=np.int64)
     owner[stream(pool.spec.seed, "partition", 5).permutation(shards)] = np.arange(shards) // each

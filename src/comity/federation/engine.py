@@ -10,7 +10,7 @@ from comity.federation.messages import ClientUpdate, RoundMetrics, RoundRequest
 
 
 class Engine(Protocol):
-    """What a server may ask of its clients. An update may come from fewer than were asked."""
+    """Requests that a server may make. An update may come from fewer clients than were asked."""
 
     def survey(self, request: RoundRequest) -> ClientUpdate:
         """Deliver models and return the statistics that the algorithm surveys."""
@@ -29,7 +29,7 @@ class Engine(Protocol):
 
 
 class SimulatedEngine(Engine, Protocol):
-    """What only a simulation may do, because it holds all clients."""
+    """An engine that holds all clients, so it can also evaluate, install and save them."""
 
     def metrics(self, clients: tuple[int, ...]) -> RoundMetrics:
         """Return the metrics of clients after the last round that they took part in."""

@@ -364,7 +364,7 @@ def participants(
 
 
 def bytes_of(models: Fleet, clients: int) -> int:
-    """Return the bytes of the models of so many clients."""
+    """Return the bytes of the models of this many clients."""
     each = sum(t[0].numel() * t.element_size() for t in models.tensors.values())
     return each * clients
 

@@ -1,4 +1,4 @@
-"""What every problem has: objectives, an architecture, and measures of a federation's result."""
+"""Base of all problems: objectives, an architecture, measures of a federation's result."""
 
 from __future__ import annotations
 

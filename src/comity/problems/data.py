@@ -198,7 +198,7 @@ class DataProblem(Problem, metaclass=_FunctionsAsMethods):
         """Return the problem with its samples distributed among clients; see `Problem`."""
         return replace(self, partition_spec=PartitionSpec(clients, seed, partition, sizes))
 
-    def shares(self) -> list[ClientRows]:
+    def client_rows(self) -> list[ClientRows]:
         """Return the rows of each client."""
         if self.partition_spec is None:
             raise UserError(f"problem {self.name}: its data have not been dealt out.")
@@ -225,13 +225,13 @@ class DataProblem(Problem, metaclass=_FunctionsAsMethods):
 
     def _train(self) -> IntArray:
         """Return the training rows of all clients."""
-        return np.concatenate([rows.train for rows in self.shares()])
+        return np.concatenate([rows.train for rows in self.client_rows()])
 
     def trivial(self, clients: Sequence[int], seed: int, episodes: int) -> FloatArray:
         """Return the test scores of the constant output, one row per client."""
         columns, scores = self.columns(), []
         for client in clients:
-            rows = self.shares()[client]
+            rows = self.client_rows()[client]
             output = self.constant(batch_of(columns, rows.train))
             test = batch_of(columns, rows.test)
             outputs = output.expand(len(rows.test), *output.shape)

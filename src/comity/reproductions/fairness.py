@@ -140,7 +140,12 @@ def _tabulate(
     figures, rows = printed(table, name), []
     problem, homogeneous = find_problem(name), TABLES[table].homogeneous
     for algorithm, entry in entries.items():
-        runs = [run for (key, _), group in comparison.runs.items() if key == entry for run in group]
+        runs = [
+            run
+            for (key, _), entry_runs in comparison.runs.items()
+            if key == entry
+            for run in entry_runs
+        ]
         if not runs:
             raise UserError(
                 f"{comparison.path}: it holds no runs of {entry}. Choose another directory."

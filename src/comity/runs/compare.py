@@ -133,7 +133,7 @@ def run_plan(
         runs[entry, preferences] = [
             _run_at(path / name / f"seed-{c.seed}", c) for c in configurations
         ]
-    unfinished = [run for group in runs.values() for run in group if not run.finished]
+    unfinished = [run for entry_runs in runs.values() for run in entry_runs if not run.finished]
     jobs = [Job(run.path, run.configuration.rounds) for run in unfinished]
     problem = find_problem(plan["problem"])
     run_jobs(jobs, work, problem, workers, on_round)
@@ -258,31 +258,31 @@ def tabulate(problem: str, runs: Runs, path: Path) -> ComparisonResults:
         runs: Finished runs by (entry, preferences).
         path: The comparison's directory.
     """
-    every = [run for group in runs.values() for run in group]
+    every = [run for entry_runs in runs.values() for run in entry_runs]
     union = None
     if "igd" not in every[0].results["metrics"]:
         union = front(np.concatenate([run.front for run in every]))
         lines = [",".join(map(repr, vector)) for vector in union.tolist()]
         write_whole(path / REFERENCE, ("\n".join(lines) + "\n").encode())
     rows = []
-    for (entry, preferences), group in runs.items():
-        metrics = [dict(run.results["metrics"]) for run in group]
-        last = [run.results.get("metrics_last", run.results["metrics"]) for run in group]
+    for (entry, preferences), entry_runs in runs.items():
+        metrics = [dict(run.results["metrics"]) for run in entry_runs]
+        last = [run.results.get("metrics_last", run.results["metrics"]) for run in entry_runs]
         if union is not None:  # of the kept models: no vectors of the last ones are stored
-            for run, values in zip(group, metrics, strict=True):
+            for run, values in zip(entry_runs, metrics, strict=True):
                 values["igd"] = igd(run.front, union)
         rows.append(
             {
                 "algorithm": entry,
                 "preferences": preferences,
-                "centralised": group[0].configuration.get_algorithm().centralised,
-                "seeds": [run.configuration.seed for run in group],
+                "centralised": entry_runs[0].configuration.get_algorithm().centralised,
+                "seeds": [run.configuration.seed for run in entry_runs],
                 "metrics": spread_of(metrics),
                 "metrics_last": spread_of(last),
-                "pooled": pooled(group),
+                "pooled": pooled(entry_runs),
                 **_paired(entry, preferences, runs),
-                **_baselines(group),
-                "runs": [str(run.path.relative_to(path)) for run in group],
+                **_baselines(entry_runs),
+                "runs": [str(run.path.relative_to(path)) for run in entry_runs],
             }
         )
     reference = every[0].results["reference_point"]
@@ -291,19 +291,19 @@ def tabulate(problem: str, runs: Runs, path: Path) -> ComparisonResults:
 
 
 def _paired(entry: str, preferences: str, runs: Runs) -> dict[str, str | dict[str, Any]]:
-    """What an entry gains over its host, if it is wrapped, and over the baselines; seed by seed."""
+    """Return the gains of an entry over its host, if wrapped, and the baselines, seed by seed."""
     values = entry_values(entry)
     bare = {
         key: value for key, value in values.items() if key not in ("wrapper", values.get("wrapper"))
     }
     found: dict[str, str | dict[str, Any]] = {}
     over = {}
-    for (other, kind), group in runs.items():
+    for (other, kind), entry_runs in runs.items():
         others = entry_values(other)
         is_host = "wrapper" in values and others == bare
         baseline = others["algorithm"] in BASELINES and "wrapper" not in others
         if kind == preferences and other != entry and (is_host or baseline):
-            gain = _difference(runs[entry, preferences], group)
+            gain = _difference(runs[entry, preferences], entry_runs)
             if gain is not None:
                 over[other] = gain
                 found |= {"host": other} if is_host else {}

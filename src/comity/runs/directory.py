@@ -41,7 +41,7 @@ SPANS = "spans.safetensors"
 
 @dataclass(frozen=True)
 class Spans:
-    """What clients reach at many preferences, if their models take any."""
+    """Test vectors of clients at many preferences, if their models take any."""
 
     preferences: FloatArray
     """Weights of the objectives (preferences x objectives)."""
@@ -167,7 +167,7 @@ class Run(Directory):
 
     @property
     def results(self) -> Results:
-        """What the run ended with, as in ``results.json``."""
+        """Results of the run, as in ``results.json``."""
         return cast(Results, self._results)
 
     @property
@@ -200,7 +200,7 @@ class Run(Directory):
 
     @property
     def spans(self) -> Spans | None:
-        """What clients reach at many preferences; None if their models take none."""
+        """Test vectors at many preferences; None if models take no preference."""
         path = self.path / SPANS
         if not path.is_file():
             return None

@@ -163,7 +163,7 @@ def _protocol(configuration: Configuration, problem: Problem) -> dict[str, Any]:
                 "test": configuration.test_episodes,
             }
         }
-    shares = problem.shares()
+    shares = problem.client_rows()
     parts = ("train", "validation", "test")
     protocol: dict[str, Any] = {
         "partition": configuration.partition,

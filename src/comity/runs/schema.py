@@ -11,7 +11,7 @@ Vectors = list[list[float | None]] | None
 
 
 class ClientResult(TypedDict):
-    """What one client ended with."""
+    """Final model of one client, in figures."""
 
     client: int
     preference: list[float]
@@ -316,7 +316,7 @@ class PerClientResults(TypedDict):
     table: str
     measure: str
     across: Literal["clients", "split"] | None
-    """What the table varies; None where it has one panel per problem."""
+    """Setting that the table varies; None where it has one panel per problem."""
     reference_point: list[float]
     rows: list[PerClientRow]
 

@@ -105,7 +105,12 @@ def run_search_plan(
     for entry, configurations in _configurations(plan).items():
         name = re.sub(r"[^\w.+=-]+", "_", entry).strip("_")
         searches[entry] = [_search_at(path / name / f"seed-{c.seed}", c) for c in configurations]
-    unfinished = [search for group in searches.values() for search in group if not search.finished]
+    unfinished = [
+        search
+        for entry_searches in searches.values()
+        for search in entry_searches
+        if not search.finished
+    ]
     jobs = [Job(search.path, rounds_in_all(search.configuration)) for search in unfinished]
     run_jobs(jobs, work, find_problem(str(plan["problem"])), workers, on_round)
     results = _tabulate(plan["problem"], searches, path)
@@ -178,8 +183,8 @@ def _tabulate(
     """Return mean and spread of every measure over the seeds, and the growth of hypervolume."""
     first = next(iter(searches.values()))[0].results
     rows: list[SearchRow] = []
-    for entry, group in searches.items():
-        results = [search.results for search in group]
+    for entry, entry_searches in searches.items():
+        results = [search.results for search in entry_searches]
         steps = [sum(each["environment_steps"].values()) for each in results]
         rows.append(
             {
@@ -190,8 +195,8 @@ def _tabulate(
                 "metrics": spread_of(each["metrics"] for each in results),
                 "candidates": float(np.mean([each["candidates"] for each in results])),
                 "environment_steps": float(np.mean(steps)),
-                "growth": growth(group),
-                "runs": [str(search.path.relative_to(path)) for search in group],
+                "growth": growth(entry_searches),
+                "runs": [str(search.path.relative_to(path)) for search in entry_searches],
             }
         )
     table: SearchComparisonResults = {

@@ -52,7 +52,7 @@ def passing_through(learner, fleet, phases, epochs, round=1):
 def by_hand(problem, fleet, weights, client, steps, optimiser, penalty=None, scale=None):
     """Return one client's tensors after the same training, as a beginner would write it."""
     model = fleet.clone().module(client, problem.model())
-    rows = problem.shares()[client].train
+    rows = problem.client_rows()[client].train
     order = np.concatenate(
         [g.permutation(rows) for g in [stream(1, "batches", 1, client)] for _ in range(3)]
     )

@@ -109,7 +109,7 @@ def test_gradients_of_a_survey_are_the_first_step():
             torch.testing.assert_close(fleet[name][client], expected, rtol=1e-4, atol=1e-6)
     # each objective on a batch of its own, which is drawn for the survey
     problem = PEOPLE.partitioned(*DEAL)
-    order = stream(1, "survey", 1, 0).permutation(problem.shares()[0].train)
+    order = stream(1, "survey", 1, 0).permutation(problem.client_rows()[0].train)
     for k in range(2):
         model = start.clone().module(0, problem.model())
         index = torch.from_numpy(order[k * 64 : (k + 1) * 64])
@@ -190,7 +190,7 @@ def test_before_the_first_step_a_client_looks_at_all_its_training_samples():
     passing_through(learner, fleet, [phase], 1)
     assert fleet["calls"].tolist() == [1, 1, 1]
     assert fleet["passes"].tolist() == [0, 0, 0]
-    for client, share in enumerate(problem.shares()):
+    for client, share in enumerate(problem.client_rows()):
         assert fleet["seen"][client] == len(share.train)
         column = problem.columns()["inputs"][torch.from_numpy(share.train), 0]
         torch.testing.assert_close(fleet["sum"][client], column.sum(), rtol=1e-4, atol=1e-3)
@@ -206,7 +206,7 @@ def test_after_every_pass_a_client_looks_at_all_its_training_samples(epochs, bat
     learner, fleet, problem = counted_learner(epochs, batch_size=batch)
     phase = Phase(after_pass=watching, loss=own_loss([1.0, 0.0]))
     passing_through(learner, fleet, [phase], epochs)
-    assert fleet["seen"].tolist() == [len(share.train) for share in problem.shares()]
+    assert fleet["seen"].tolist() == [len(share.train) for share in problem.client_rows()]
     assert fleet["calls"].tolist() == [epochs] * 3
     assert fleet["passes"].tolist() == [epochs] * 3
 

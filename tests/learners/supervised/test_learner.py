@@ -84,7 +84,7 @@ def test_epochs_are_steps_of_each_clients_own_number(epochs):
 def test_losses_are_divided_by_what_they_are_at_the_start():
     learner, fleet, weights = learner_of(normalise=True)
     problem, start = PEOPLE.partitioned(*DEAL), fleet.clone()
-    rows = torch.from_numpy(problem.shares()[0].train)
+    rows = torch.from_numpy(problem.client_rows()[0].train)
     model = fleet.module(0, problem.model())
     batch = {k: v[rows] for k, v in problem.columns().items()} | {"weight": torch.ones(len(rows))}
     scale = problem.losses(model(batch["inputs"]), batch).detach()
@@ -185,7 +185,7 @@ def test_any_network_and_any_losses():
 
 def test_the_seed_deals_and_draws(tmp_path):
     one, other = (tiny(problem="tiny-people", seed=seed) for seed in (1, 2))
-    shares = [c.get_problem().shares()[0].train for c in (one, other)]
+    shares = [c.get_problem().client_rows()[0].train for c in (one, other)]
     assert not np.array_equal(*shares)
     assert initial_fleet(one, 1).distance(initial_fleet(other, 1)).max() > 0
     assert find("adult-gender-dp").partition_spec is None

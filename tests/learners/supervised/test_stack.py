@@ -72,7 +72,7 @@ def test_judging_does_not_depend_on_padding():
     trained(learner, fleet, steps=20)
     found, _ = learner.evaluate(fleet, np.arange(3), "test", 1)
     for client in range(3):
-        rows = torch.from_numpy(problem.shares()[client].test)
+        rows = torch.from_numpy(problem.client_rows()[client].test)
         batch = {k: v[rows] for k, v in problem.columns().items()}
         model = fleet.module(client, problem.model())
         outputs = model(batch["inputs"]).detach()
@@ -147,7 +147,7 @@ def test_a_survey_asks_the_network_as_it_predicts(network):
     for name in fleet:
         assert torch.equal(fleet[name], start[name])
     partitioned = problem.partitioned(*UNEVEN)
-    for client, share in enumerate(partitioned.shares()):
+    for client, share in enumerate(partitioned.client_rows()):
         inputs = partitioned.columns()["inputs"][torch.from_numpy(share.train)]
         model = start.module(client, partitioned.model()).eval()
         assert statistics["yes"][client] == (model(inputs)[:, 0] > 0).sum()

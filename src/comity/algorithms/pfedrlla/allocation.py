@@ -20,11 +20,11 @@ ALLOCATOR = "allocator"
 
 
 class Embedded(NamedTuple):
-    """How the server represents clients, one row each."""
+    """Representation of the clients on the server, one row per client."""
 
     embeddings: FloatArray
     tokens: FloatArray
-    """What the embeddings are computed from."""
+    """Input of the embeddings."""
 
 
 def participants_of(arrays: NamedArrays) -> int:

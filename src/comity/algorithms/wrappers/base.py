@@ -14,7 +14,7 @@ from comity.errors import UserError, unknown
 from comity.settings import Settings, build
 
 Mixings = Mapping[str, Mixing | Pick]
-"""What `Algorithm.mix` returns."""
+"""Result of `Algorithm.mix`."""
 
 
 @dataclass(frozen=True)

@@ -1,1 +1,1 @@
-"""Where clients run."""
+"""Engines: places where clients run."""

@@ -37,7 +37,7 @@ class ClientData:
         self._clients, self._seed = clients, seed
         self.columns = dict(problem.columns())
         """All samples of the problem, one tensor per column."""
-        federation = problem.shares()
+        federation = problem.client_rows()
         shares = [federation[client] for client in clients]
         self._train = [share.train for share in shares]
         if pooled and clients[0] == 0:

@@ -21,7 +21,9 @@ def class_counts(run: Run) -> IntArray | None:
         return None
     values = labels.numpy()
     classes = int(values.max()) + 1
-    return np.array([np.bincount(values[s.train], minlength=classes) for s in problem.shares()])
+    return np.array(
+        [np.bincount(values[s.train], minlength=classes) for s in problem.client_rows()]
+    )
 
 
 def constant_scores(run: Run) -> FloatArray | None:
