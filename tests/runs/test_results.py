@@ -29,9 +29,9 @@ METRICS = RoundMetrics(
 )
 
 
-def entry(**values: object) -> HistoryEntry:
-    record = RoundRecord(1, (0, 2), METRICS, bytes_up=7, bytes_down=8, events=["an event"])
-    return history_entry(replace(record, **values))
+def entry(metrics: RoundMetrics = METRICS, **values: object) -> HistoryEntry:
+    record = RoundRecord(1, (0, 2), bytes_up=7, bytes_down=8, events=["an event"])
+    return history_entry(replace(record, **values), metrics)
 
 
 def test_numbers_that_json_lacks_are_none():
@@ -45,8 +45,11 @@ def test_a_round_is_one_plain_line():
     assert line["trained"] == [[1.0, -2.0], [None, -3.0]]
     assert line["declined"] == [False, True]
     assert line["mixing"] == [[1.0, 0.0], [0.0, 1.0]]
-    assert "everyone" not in line
-    assert "server" not in line
+    assert not {"everyone", "server", "absent"} & line.keys()
+
+
+def test_who_did_not_answer_is_noted_by_exchange():
+    assert entry(absent={"round": (1,)})["absent"] == {"round": (1,)}
 
 
 def test_remarks_stand_in_the_first_line_only_and_diagnostics_where_there_are_any():
@@ -100,7 +103,7 @@ def test_the_results_of_data():
     preferences = configuration.get_preferences()
     kept = np.array([[0.5, 1.0], [0.75, 0.5], [np.nan, 0.25]])
     both = replace(METRICS, received=np.array([[0.5, 0.5], [0.25, 1.0]]), trained=METRICS.kept)
-    lines = [entry(report=both), entry(round=2)]
+    lines = [entry(both), entry(round=2)]
     results = summarise(configuration, kept, kept, lines, on_all_test_data=kept)
     assert results["metrics"]["global_accuracy"] == 0.625
     assert results["metrics"]["global_fairness"] == pytest.approx(1.75 / 3, abs=1e-6)

@@ -104,6 +104,7 @@ class Clients:
         self._survey_client = self._algorithm.survey_client(problem)
         self._surveyed: _Receipt | None = None
         self._declined = np.zeros(count, dtype=bool)
+        self._kept_value = np.full((count, objectives), -np.inf)
         names = ("received", "trained")
         self._validation = {name: np.full((count, objectives), np.nan) for name in names}
         self._validated = {name: np.zeros(count, dtype=bool) for name in names}
@@ -272,9 +273,10 @@ class Clients:
         return ClientUpdate(request.clients, models, statistics)
 
     def _note(self, receipt: _Receipt, trained: FloatArray | None) -> None:
-        """Keep the validation of a round, which stays here until `metrics` asks for it."""
+        """Note the validation of a round, which stays here until `metrics` asks for it."""
         rows = self._rows(receipt.clients)
         self._declined[rows] = receipt.declined
+        self._kept_value[rows] = self._selection.kept_value[rows]
         for name, value in (("received", receipt.value), ("trained", trained)):
             self._validated[name][rows] = value is not None
             self._validation[name][rows] = np.nan if value is None else value
@@ -304,7 +306,7 @@ class Clients:
         return RoundMetrics(
             received=received,
             trained=trained,
-            kept=self._selection.kept_value[rows],
+            kept=self._kept_value[rows],
             declined=self._declined[rows],
             steps=self._learner.steps[rows],
             validation_steps=self._validation_steps[rows],
