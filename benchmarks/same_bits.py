@@ -231,9 +231,7 @@ class Side:
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
         if not _is_under_way(run) or (run / "results.json").exists():
-            raise CommandError(
-                self._failure(folder, f"{command} (ended before it could be killed)")
-            )
+            raise CommandError(self._failure(folder, f"{command} (to be killed half-way)"))
 
     def _start(
         self, folder: Path, arguments: list[str], alone: bool = False
@@ -365,7 +363,7 @@ class Row:
 
 
 def compared(name: str, old: Path, new: Path) -> Row:
-    """A row of the table: what two directories have in common."""
+    """A row of the table: in what two directories differ."""
     first, second = read(old), read(new)
     columns = [field.name for field in fields(Written)]
     different = {c: differing(getattr(first, c), getattr(second, c)) for c in columns}
@@ -464,6 +462,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, metavar="DIR", help="keep there what both sides write")
     options = parser.parse_args()
     cases = chosen(options.only, parser)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that the worktree is removed
     with (
         tempfile.TemporaryDirectory() as temporary,
         checkout(options.old, Path(temporary)) as tree,
