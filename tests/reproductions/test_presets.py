@@ -35,3 +35,50 @@ def test_every_preset_is_in_force_and_gives_way_to_the_user(problem, algorithm):
 def test_no_preset_is_empty_and_no_error():
     assert preset("deep-sea-treasure", "fedala") == Layer()
     assert preset("a problem of one's own", "fedpref") == Layer()
+
+
+# -- printed tables, typed from the thesis ---------------------------------------------------
+
+_ENVIRONMENTS = (
+    "lunar-lander",
+    "minecart-deterministic",
+    "deep-sea-treasure",
+    "halfcheetah",
+    "lunar-lander-continuous",
+)
+LOCAL_STEPS = {  # table A.5, "number local iterations", columns as printed
+    "fedavg": (5000, 5000, 500, 25000, 5000),
+    "fedprox": (5000, 5000, 500, 25000, 5000),
+    "cfl": (10000, 2000, 1000, 25000, 5000),
+    "matfl": (2000, 5000, 1000, 25000, 5000),
+    "fedpref": (5000, 5000, 500, 25000, 10000),
+}
+CFL_THRESHOLDS = (5, 2, 5, 30, 15)  # table A.5
+
+
+@pytest.mark.parametrize("algorithm", LOCAL_STEPS)
+def test_environments_have_the_local_steps_of_the_thesis(algorithm):
+    for problem, steps in zip(_ENVIRONMENTS, LOCAL_STEPS[algorithm], strict=True):
+        configuration = configure({"problem": problem, "algorithm": algorithm})
+        assert configuration.learner_settings["local_steps"] == steps, problem
+        assert configuration.clients == (10 if problem == "halfcheetah" else 20), problem
+
+
+def test_cfl_has_the_thresholds_of_the_thesis():
+    for problem, threshold in zip(_ENVIRONMENTS, CFL_THRESHOLDS, strict=True):
+        configuration = configure({"problem": problem, "algorithm": "cfl"})
+        assert configuration.algorithm_settings["threshold"] == threshold, problem
+
+
+_PEOPLE = ("adult-gender", "adult-race", "law-school-gender", "law-school-race")
+
+
+@pytest.mark.parametrize(
+    ("metric", "printed", "missing"),
+    [("eo", (1e-3, 1e-3, 1e-2, 1e-3), 1e-3), ("dp", (1e-2, 1e-2, 1e-3, 1e-2), 1e-2)],
+)
+def test_fedprox_has_the_learning_rates_of_the_thesis(metric, printed, missing):
+    """Tables A.11 and A.12 print four values for five columns."""
+    for data, rate in zip((*_PEOPLE, "credit-default-gender"), (*printed, missing), strict=True):
+        values = {"problem": f"{data}-{metric}", "algorithm": "fedprox", "clients": 4}
+        assert configure(values).learner_settings["learning_rate"] == rate, data
