@@ -33,6 +33,7 @@ class SettingOption(NamedTuple):
 
 RUN = {
     "algorithm": SettingOption(str, "What is federated about it; see: list algorithms."),
+    "preset": SettingOption(str, "The papers' settings by name; see: list presets."),
     "clients": SettingOption(int, "Number of clients."),
     "rounds": SettingOption(int, "Number of rounds: clients train, the server mixes."),
     "seed": SettingOption(int, "Where all random numbers come from."),

@@ -25,6 +25,8 @@ EXCHANGES = ("survey", "round", "finish")
 """Exchanges of messages in which a client may be absent."""
 Absence = tuple[int, int, Literal["survey", "round", "finish"]]
 """Round, client and exchange that the client misses."""
+DEFAULT_PRESET = "default"
+"""The preset of a run without a named one."""
 FineTune = Annotated[str, StringConstraints(pattern=r"^(none|replace-last|extra:[1-9]\d*)$")]
 
 
@@ -36,6 +38,9 @@ class Configuration(Settings):
     )
     algorithm: str = setting("fedpref", "what is federated about it")
     wrapper: str = setting("none", "a rule on top of the algorithm's server step, by its name")
+    preset: str = setting(
+        DEFAULT_PRESET, "source of the papers' settings: default, or a name; see: list presets"
+    )
     clients: int = setting(20, "number of clients", at_least=1)
     rounds: int = setting(1, "how often clients train and the server mixes", at_least=1)
     seed: int = setting(1, "where all random numbers come from", at_least=0)

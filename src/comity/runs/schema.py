@@ -42,6 +42,7 @@ class Results(TypedDict):
     problem: str
     algorithm: str
     wrapper: NotRequired[str]
+    preset: NotRequired[str]
     seed: int
     clients: int
     rounds: int
