@@ -88,7 +88,7 @@ def label_shares(run):
 )
 def test_json_says_what_the_figures_mean(call, algorithm, sent, told):
     result = json.loads(call("run", *GERMAN, *SHORT, "--algorithm", algorithm, "--json"))
-    assert (result["partition"], result["sizes"]) == ("iid", "equal")
+    assert (result["partition"], result["sizes"]) == ("stratified", "equal")
     parts = np.array(list(result["samples"].values()))
     assert list(result["samples"]) == ["train", "validation", "test"]
     assert sorted(parts.sum(axis=0)) == [333, 333, 334]

@@ -78,7 +78,13 @@ def test_one_objective_has_a_reference_point_of_one_number():
 @pytest.mark.parametrize(
     ("partition", "words"),
     [
-        ("sideways", ["'sideways'", "iid, dirichlet:ALPHA, pathological:S, shards:S or natural"]),
+        (
+            "sideways",
+            [
+                "'sideways'",
+                "stratified, naive, dirichlet:ALPHA, pathological:S, shards:S or natural",
+            ],
+        ),
         ("pathological:20", ["'pathological:20'", "from 1 to 10", "classes"]),
         ("pathological", ["'pathological'", "whole number"]),
         ("shards:0", ["'shards:0'", "whole number"]),
@@ -92,7 +98,7 @@ def test_a_partition_that_cannot_be_met(partition, words, tmp_path, monkeypatch,
 
 def test_pictures_that_cannot_be_read(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("COMITY_DATA", str(tmp_path))
-    asked = ["run", "omniglot-mlp", "--clients", "2", "--partition", "iid"]
+    asked = ["run", "omniglot-mlp", "--clients", "2", "--partition", "stratified"]
     refused(asked, ["Omniglot", "images_background"], tmp_path, monkeypatch, capsys)
     folder = tmp_path / "omniglot" / "images_background" / "Latin" / "character01"
     folder.mkdir(parents=True)

@@ -26,8 +26,8 @@ from comity.cli.run import carry_out
 from comity.cli.terminal import show
 
 _SHARED = (
-    *("preset", "clients", "rounds", "partition", "sizes", "participation", "keep", "guard"),
-    "wrapper",
+    *("preset", "clients", "rounds", "partition", "sizes", "split"),
+    *("participation", "keep", "guard", "wrapper"),
 )
 
 

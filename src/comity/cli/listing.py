@@ -133,17 +133,21 @@ def catalogue_table(what: What, entries: list[dict[str, Any]]) -> Table:
         for entry in entries:
             table.add_row(entry["name"], entry["title"], _lines(entry["settings"]))
     elif what == "presets":
-        for column in ("for", "settings", "source"):
-            table.add_column(column)
+        for column in ("what it is for", "settings"):
+            table.add_column(column, overflow="fold")
         for entry in entries:
             settings = [
                 f"{name} = {value}"
                 for part in entry["settings"].values()
                 for name, value in part.items()
             ]
-            covered = [", ".join(entry["algorithms"]), f"on {', '.join(entry['problems'])}"]
+            lines = [
+                ", ".join(entry["algorithms"]),
+                f"on {', '.join(entry['problems'])}",
+                f"source: {entry['source']}",
+            ]
             shown = "\n".join(settings) or "as by default"
-            table.add_row(entry["name"], "\n".join(covered), shown, entry["source"])
+            table.add_row(entry["name"], "\n".join(lines), shown)
     else:
         table.add_column("meaning")
         for entry in entries:

@@ -49,10 +49,14 @@ class Configuration(Settings):
     )
     partition: str = setting(
         EVEN["partition"],
-        "how data are dealt out: iid, dirichlet:ALPHA, pathological:S, shards:S or natural",
+        "how data are dealt out: stratified, naive, dirichlet:ALPHA, pathological:S, shards:S or "
+        "natural",
     )
     sizes: str = setting(
         EVEN["sizes"], "how much data clients have: equal, dirichlet:BETA or N,N,…"
+    )
+    split: str = setting(
+        EVEN["split"], "parts of a client's data for training, validation and test"
     )
     participation: float = setting(
         1.0, "share of the clients that take part in a round", above=0, at_most=1
@@ -100,7 +104,7 @@ class Configuration(Settings):
     def get_problem(self) -> Problem:
         """Return the problem with its data dealt out to the clients of this run."""
         problem = problems.find(self.problem)
-        return problem.partitioned(self.clients, self.seed, self.partition, self.sizes)
+        return problem.partitioned(self.clients, self.seed, self.partition, self.sizes, self.split)
 
     def get_algorithm(self) -> Algorithm:
         """Return a fresh algorithm with the settings of this run."""

@@ -54,6 +54,7 @@ class Results(TypedDict):
     reference_point: list[float]
     partition: NotRequired[str]
     sizes: NotRequired[str]
+    split_ratio: NotRequired[str]
     samples: NotRequired[dict[str, list[int]]]
     split: NotRequired[str]
     notes: NotRequired[list[str]]
