@@ -180,7 +180,7 @@ SITES = {"partition": "natural", "silos": np.repeat([0, 1], [150, 150]), "silo_n
         (3, {"sizes": "3,,1"}, "sizes: '3,,1' needs a positive number in place of ''"),
         (4, {"split": "80:20:0"}, "split: '80:20:0' needs a positive number in place of '0'"),
         (4, {"split": "80:20"}, "split: '80:20' must have numbers for training, validation and"),
-        (4, {"partition": "natural"}, "does not say which site"),
+        (4, {"partition": "natural"}, "does not say which silo"),
         (3, SITES, r"has 2 silos \(n, s\), one per client, so say clients = 2 instead of 3"),
         (1, SITES, "say clients = 2 instead of 1"),
         (2, SITES | {"sizes": "2,1"}, "'2,1' does not go with partition 'natural'"),
