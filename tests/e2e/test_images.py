@@ -105,3 +105,17 @@ def test_pictures_that_cannot_be_read(tmp_path, monkeypatch, capsys):
     refused(asked, ["Omniglot", "characterNN"], tmp_path, monkeypatch, capsys)
     (folder / "0001_01.png").write_bytes(b"no picture")
     refused(asked, ["0001_01.png", "not a whole picture"], tmp_path, monkeypatch, capsys)
+
+
+def test_a_named_preset_is_recorded_and_listed(comity):
+    options = ["--algorithm", "fedphp", "--preset", "pfedrlla-appendix", "--json", "--out", "run"]
+    told = comity("run", "usps-mlp", "--clients", "2", "--rounds", "1", *options).stdout
+    result = json.loads(told)
+    assert (result["preset"], result["split_ratio"]) == ("pfedrlla-appendix", "65:15:20")
+    written = (comity.home / "run" / "config.toml").read_text()
+    assert 'preset = "pfedrlla-appendix"' in written
+    listed = json.loads(comity("list", "presets", "--json").stdout)["presets"]
+    assert {entry["name"] for entry in listed} == {"fedpref-paper", "pfedrlla-appendix"}
+    table = comity("list", "presets").stdout
+    assert "threshold = 3.0" in table
+    assert "…" not in table
