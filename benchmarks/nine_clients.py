@@ -37,7 +37,7 @@ def partition(samples: Samples, spec: PartitionSpec) -> list[ClientRows]:
         owner[rows] = np.resize(having, len(rows))
     names = tuple(f"client {client}" for client in range(CLIENTS))
     held = replace(samples, needed={}, silos=owner, silo_names=names)
-    return held.partition(PartitionSpec(CLIENTS, spec.seed, "natural"), validation=0.15)
+    return held.partition(PartitionSpec(CLIENTS, spec.seed, "natural", split="65:15:20"))
 
 
 def relations() -> IntArray:

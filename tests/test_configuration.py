@@ -59,7 +59,7 @@ def test_defaults_on_data_are_the_thesis():
     assert (tuned.learner_settings["local_steps"], tuned.rounds) == (10, 150)
     plain = configure({"problem": "german-credit-gender-dp", "algorithm": "fedcmoo"})
     assert (plain.learner_settings["learning_rate"], plain.rounds) == (5e-3, 60)
-    assert (plain.partition, plain.sizes) == ("iid", "equal")
+    assert (plain.partition, plain.sizes) == ("stratified", "equal")
     assert (plain.validation_episodes, plain.test_episodes) == (1, 1)
 
 
@@ -79,7 +79,7 @@ def test_how_data_are_dealt_out_is_part_of_a_run():
     held = natural.get_problem().client_rows()
     assert [len(s.train) + len(s.validation) + len(s.test) for s in held] == [303, 294, 123, 200]
     assert configure(tomllib.loads(natural.to_toml())) == natural
-    even = configure({**values, "partition": "iid", "sizes": "1,1,1,2"})
+    even = configure({**values, "partition": "stratified", "sizes": "1,1,1,2"})
     held = even.get_problem().client_rows()
     assert [len(s.train) + len(s.validation) + len(s.test) for s in held] == [184, 184, 184, 368]
 
@@ -200,3 +200,27 @@ def test_entries_of_a_comparison():
     }
     with pytest.raises(UserError, match="NAME"):
         entry_values("fedpref[")
+
+
+def test_the_split_of_a_run_with_data_is_a_setting():
+    values = {"problem": "adult-gender-dp", "clients": 2, "algorithm": "fedavg"}
+    for split, train in (("70:10:20", 0.7), ("65:15:20", 0.65)):
+        configuration = configure({**values, "split": split})
+        rows = configuration.get_problem().client_rows()[0]
+        total = len(rows.train) + len(rows.validation) + len(rows.test)
+        assert len(rows.train) / total == pytest.approx(train, abs=1e-3)
+        assert configure(tomllib.loads(configuration.to_toml())) == configuration
+    assert configure(values).split == "70:10:20"
+
+
+@pytest.mark.parametrize(
+    ("problem", "message"),
+    [
+        ("deep-sea-treasure", "split = 65:15:20 means nothing for deep-sea-treasure"),
+        ("praffl-synthetic", "split = 65:15:20 means nothing for praffl-synthetic; say split = p"),
+    ],
+)
+def test_a_split_is_refused_where_it_means_nothing(problem, message):
+    assert configure({"problem": problem}).split in ("70:10:20", "paper")
+    with pytest.raises(UserError, match=message):
+        configure({"problem": problem, "split": "65:15:20"})

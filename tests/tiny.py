@@ -167,7 +167,7 @@ def fleet_of(
 ) -> tuple[Supervised, Fleet, nn.Module, DataProblem]:
     """A learner of some of three clients of an algorithm, its fleet and module, and the problem."""
     algorithm = make(algorithm, {}) if isinstance(algorithm, str) else algorithm
-    problem = problem.partitioned(3, 1, "iid", sizes)
+    problem = problem.partitioned(3, 1, "stratified", sizes)
     with torch_seeded(1, "model"):
         module = algorithm.build(problem.model(), problem)
     fleet = Fleet.of(module, len(clients))

@@ -147,4 +147,6 @@ def test_clients_train_like_plain_pytorch():
 
 
 def test_without_a_server_clients_train_on_their_own_objective():
-    assert make("fedfb", {}).local_phases(PEOPLE.partitioned(3, 1, "iid", "equal")) == [Phase()]
+    assert make("fedfb", {}).local_phases(PEOPLE.partitioned(3, 1, "stratified", "equal")) == [
+        Phase()
+    ]

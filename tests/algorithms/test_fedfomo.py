@@ -241,7 +241,7 @@ def test_models_are_never_overwritten():
 
 
 def test_nobody_is_offered_more_models_than_there_are_clients():
-    problem = ANSWERS.partitioned(3, 1, "iid", "equal")
+    problem = ANSWERS.partitioned(3, 1, "stratified", "equal")
     module = make("fedfomo", {"offers": 5}).build(problem.model(), problem)
     assert len(module.gains) == 3
     assert module.get_parameter("offers.0.weight").shape == (3, 4, 4)

@@ -99,7 +99,9 @@ def test_a_network_without_a_head_of_its_own_is_refused(algorithm, network):
 
 @pytest.mark.parametrize("algorithm", ["apfl", "ditto", "fedala", "fedamp", "fedfomo"])
 def test_others_take_any_network(algorithm):
-    problem = replace(ANSWERS, network=lambda samples: Nameless()).partitioned(3, 1, "iid", "equal")
+    problem = replace(ANSWERS, network=lambda samples: Nameless()).partitioned(
+        3, 1, "stratified", "equal"
+    )
     module = make(algorithm, {}).build(problem.model(), problem).eval()
     assert module(torch.randn(5, 4)).shape == (5, 2)
 
@@ -113,7 +115,9 @@ def test_a_network_with_named_parts_serves_everybody_who_needs_a_head(algorithm)
 
 @pytest.mark.parametrize("algorithm", HEADED)
 def test_a_network_that_does_more_than_its_parts_is_refused(algorithm):
-    problem = replace(ANSWERS, network=lambda samples: Longer()).partitioned(3, 1, "iid", "equal")
+    problem = replace(ANSWERS, network=lambda samples: Longer()).partitioned(
+        3, 1, "stratified", "equal"
+    )
     with pytest.raises(UserError, match=r"its network is not head\(body\(inputs\)\)\. Put every"):
         make(algorithm, {}).build(problem.model(), problem)
 

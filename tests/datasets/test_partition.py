@@ -18,13 +18,13 @@ from comity.errors import UserError
 from comity.problems import find
 
 
-def shares(strata, clients, seed, *, partition="iid", sizes="equal", needed=(), **more):
+def shares(strata, clients, seed, *, partition="stratified", sizes="equal", needed=(), **more):
     """Rows of each client; what is not about the rows themselves is passed on."""
     about = {
         name: more.pop(name) for name in ("silos", "silo_names", "stratum_names") & more.keys()
     }
     needed = needed if isinstance(needed, dict) else {stratum: (stratum,) for stratum in needed}
-    spec = PartitionSpec(clients, seed, partition, sizes)
+    spec = PartitionSpec(clients, seed, partition, sizes, more.pop("split", "70:10:20"))
     return partition_rows(Strata(strata, needed, **about), spec, **more)
 
 
@@ -46,6 +46,7 @@ SPECIFICATIONS = [
     {},
     {"partition": "dirichlet:0.3"},
     {"sizes": "dirichlet:1"},
+    {"split": "65:15:20"},
     {"sizes": "4,3,2,1"},
     {"partition": "dirichlet:0.05", "sizes": "dirichlet:0.2"},
     {"partition": "natural", "silos": np.arange(300) % 4, "silo_names": "abcd"},
@@ -161,8 +162,13 @@ SITES = {"partition": "natural", "silos": np.repeat([0, 1], [150, 150]), "silo_n
     ("clients", "specification", "message"),
     [
         (0, {}, "clients: there must be at least one, got 0"),
-        (4, {"partition": "idd"}, "partition: 'idd' is not one of iid, dirichlet:ALPHA, path"),
-        (4, {"partition": "iid:3"}, "partition: 'iid:3' is not one of"),
+        (
+            4,
+            {"partition": "idd"},
+            "'idd' is not one of stratified, naive, dirichlet:ALPHA, path",
+        ),
+        (4, {"partition": "naive:3"}, "partition: 'naive:3' is not one of"),
+        (4, {"partition": "iid"}, "It is now called stratified; naive distributes rows at random"),
         (4, {"partition": "dirichlet"}, "partition: 'dirichlet' needs a positive number"),
         (4, {"partition": "dirichlet:-1"}, "'dirichlet:-1' needs a positive number"),
         (4, {"partition": "dirichlet:inf"}, "'dirichlet:inf' needs a positive number"),
@@ -172,9 +178,9 @@ SITES = {"partition": "natural", "silos": np.repeat([0, 1], [150, 150]), "silo_n
         (4, {"sizes": "3,2,1"}, "'3,2,1' must list one relative size a client, got 3 for 4"),
         (3, {"sizes": "3,0,1"}, "sizes: '3,0,1' needs a positive number in place of '0'"),
         (3, {"sizes": "3,,1"}, "sizes: '3,,1' needs a positive number in place of ''"),
-        (4, {"test": 0.0}, "got 0.0 and 0.1"),
-        (4, {"test": 0.9}, "leave something to train with, got 0.9 and 0.1"),
-        (4, {"partition": "natural"}, "does not say which site"),
+        (4, {"split": "80:20:0"}, "split: '80:20:0' needs a positive number in place of '0'"),
+        (4, {"split": "80:20"}, "split: '80:20' must have numbers for training, validation and"),
+        (4, {"partition": "natural"}, "does not say which silo"),
         (3, SITES, r"has 2 silos \(n, s\), one per client, so say clients = 2 instead of 3"),
         (1, SITES, "say clients = 2 instead of 1"),
         (2, SITES | {"sizes": "2,1"}, "'2,1' does not go with partition 'natural'"),
@@ -359,7 +365,7 @@ def test_a_fingerprint_tells_deals_apart():
     [
         (
             "adult-gender-dp",
-            "iid",
+            "stratified",
             "6931c9737cb24bf212237f7e02d249d39e186278abdcccbe284480bfeac67f15",
         ),
         (
@@ -369,10 +375,53 @@ def test_a_fingerprint_tells_deals_apart():
         ),
         (
             "heart-disease-gender-eodds",
-            "iid",
+            "stratified",
             "1228eccab4e27f07626839b47a3e3da9febe22531159e6858a1fe343852a99d3",
         ),
     ],
 )
 def test_deals_of_earlier_versions_are_kept(problem, partition, known):
     assert fingerprint(find(problem).partitioned(4, 7, partition, "equal").client_rows()) == known
+
+
+# -- naive, and the split ------------------------------------------------------------------
+
+
+def test_naive_deals_rows_at_random_where_stratified_gives_equal_mixtures():
+    cells = np.repeat([0, 1], [3000, 1000])
+    of_second = {
+        rule: np.array(counts(shares(cells, 20, 1, partition=rule), cells))[:, 1]
+        for rule in ("stratified", "naive")
+    }
+    assert of_second["stratified"].tolist() == [50] * 20
+    # 200 of 4,000 rows without replacement: hypergeometric, spread sqrt(200 * 3/16 * 3800/3999)
+    assert 3 < of_second["naive"].std() < 10  # 6.0 expected
+    assert of_second["naive"].sum() == 1000
+
+
+def test_naive_gives_sizes_and_depends_on_the_seed_only():
+    first, again, other = (shares(CELLS, 3, seed, partition="naive") for seed in (1, 1, 2))
+    assert fingerprint(first) == fingerprint(again) != fingerprint(other)
+    assert [len(held(share)) for share in first] == [100, 100, 100]
+    assert sorted(np.concatenate([held(share) for share in first])) == list(range(300))
+    uneven = shares(CELLS, 3, 1, partition="naive", sizes="3,2,1")
+    assert [len(held(share)) for share in uneven] == [150, 100, 50]
+
+
+def test_naive_refuses_a_client_that_lacks_what_a_score_needs():
+    cells = np.repeat([0, 1], [394, 6])
+    names = {1: "gender = other"}
+    with pytest.raises(
+        UserError, match=r"'naive': client \d gets [012] rows of 'gender = other', but needs 3"
+    ):
+        shares(cells, 4, 1, partition="naive", needed=[1], stratum_names=names)
+    assert shares(cells, 4, 1, partition="naive")  # without the need
+
+
+@pytest.mark.parametrize(
+    ("split", "sizes"),
+    [("70:10:20", [70, 10, 20]), ("65:15:20", [65, 15, 20]), ("13:3:4", [65, 15, 20])],
+)
+def test_a_client_s_rows_are_split_as_asked(split, sizes):
+    result = shares(np.zeros(200, dtype=int), 2, 1, split=split)
+    assert [[len(part) for part in parts(share)] for share in result] == [sizes, sizes]

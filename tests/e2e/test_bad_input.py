@@ -144,7 +144,7 @@ CASES = {
     ),
     "unknown partition": (
         ["run", "german-credit-gender-dp", "--partition", "sideways"],
-        ["sideways", "iid, dirichlet:ALPHA, pathological:S, shards:S or natural"],
+        ["sideways", "stratified, naive, dirichlet:ALPHA, pathological:S, shards:S or natural"],
     ),
     "partition without a number": (
         ["run", "german-credit-gender-dp", "--partition", "dirichlet"],
@@ -323,7 +323,7 @@ OWN = {
         None,
         ["sex = f with label yes", "30 rows", "40 clients", "at most 10 clients"],
     ),
-    "an unknown partition": ({"partition": "sideways"}, None, ["sideways", "iid"]),
+    "an unknown partition": ({"partition": "sideways"}, None, ["sideways", "stratified"]),
     "unknown sizes": ({"sizes": "large"}, None, ["large", "equal"]),
     "sizes of natural clients": (
         {"client": "region", "partition": "natural", "sizes": "2,1"},

@@ -88,7 +88,7 @@ def label_shares(run):
 )
 def test_json_says_what_the_figures_mean(call, algorithm, sent, told):
     result = json.loads(call("run", *GERMAN, *SHORT, "--algorithm", algorithm, "--json"))
-    assert (result["partition"], result["sizes"]) == ("iid", "equal")
+    assert (result["partition"], result["sizes"]) == ("stratified", "equal")
     parts = np.array(list(result["samples"].values()))
     assert list(result["samples"]) == ["train", "validation", "test"]
     assert sorted(parts.sum(axis=0)) == [333, 333, 334]
@@ -387,3 +387,12 @@ def test_the_terminal_says_what_was_done_to_the_data(call):
     assert note in call(*told, "--out", "r")
     told = ["compare", "--config", "own.toml", "--algorithms", "fedavg", "--seeds", 1]
     assert note in call(*told, "--workers", 1, "--out", "c")
+
+
+def test_results_say_which_partition_and_split_a_figure_used(call):
+    asked = ["--partition", "naive", "--split", "65:15:20", "--algorithm", "fedavg", "--json"]
+    result = json.loads(call("run", *GERMAN, *SHORT, *asked))
+    assert (result["partition"], result["split_ratio"]) == ("naive", "65:15:20")
+    assert "preset" not in result
+    parts = np.array(list(result["samples"].values()))
+    np.testing.assert_allclose(parts.sum(axis=1), [650, 150, 200], atol=6)

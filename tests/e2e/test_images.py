@@ -78,7 +78,13 @@ def test_one_objective_has_a_reference_point_of_one_number():
 @pytest.mark.parametrize(
     ("partition", "words"),
     [
-        ("sideways", ["'sideways'", "iid, dirichlet:ALPHA, pathological:S, shards:S or natural"]),
+        (
+            "sideways",
+            [
+                "'sideways'",
+                "stratified, naive, dirichlet:ALPHA, pathological:S, shards:S or natural",
+            ],
+        ),
         ("pathological:20", ["'pathological:20'", "from 1 to 10", "classes"]),
         ("pathological", ["'pathological'", "whole number"]),
         ("shards:0", ["'shards:0'", "whole number"]),
@@ -92,10 +98,24 @@ def test_a_partition_that_cannot_be_met(partition, words, tmp_path, monkeypatch,
 
 def test_pictures_that_cannot_be_read(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("COMITY_DATA", str(tmp_path))
-    asked = ["run", "omniglot-mlp", "--clients", "2", "--partition", "iid"]
+    asked = ["run", "omniglot-mlp", "--clients", "2", "--partition", "stratified"]
     refused(asked, ["Omniglot", "images_background"], tmp_path, monkeypatch, capsys)
     folder = tmp_path / "omniglot" / "images_background" / "Latin" / "character01"
     folder.mkdir(parents=True)
     refused(asked, ["Omniglot", "characterNN"], tmp_path, monkeypatch, capsys)
     (folder / "0001_01.png").write_bytes(b"no picture")
     refused(asked, ["0001_01.png", "not a whole picture"], tmp_path, monkeypatch, capsys)
+
+
+def test_a_named_preset_is_recorded_and_listed(comity):
+    options = ["--algorithm", "fedphp", "--preset", "pfedrlla-appendix", "--json", "--out", "run"]
+    told = comity("run", "usps-mlp", "--clients", "2", "--rounds", "1", *options).stdout
+    result = json.loads(told)
+    assert (result["preset"], result["split_ratio"]) == ("pfedrlla-appendix", "65:15:20")
+    written = (comity.home / "run" / "config.toml").read_text()
+    assert 'preset = "pfedrlla-appendix"' in written
+    listed = json.loads(comity("list", "presets", "--json").stdout)["presets"]
+    assert {entry["name"] for entry in listed} == {"fedpref-paper", "pfedrlla-appendix"}
+    table = comity("list", "presets").stdout
+    assert "threshold = 3.0" in table
+    assert "…" not in table

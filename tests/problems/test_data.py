@@ -58,7 +58,7 @@ def test_data_must_be_dealt_out_first():
     for ask in (PROBLEM.shares, lambda: PROBLEM.trivial([0], 1, 1)):
         with pytest.raises(UserError, match="problem forty: its data have not been dealt out"):
             ask()
-    assert PROBLEM.partitioned(2, 1, "iid", "equal").client_rows()
+    assert PROBLEM.partitioned(2, 1, "stratified", "equal").client_rows()
     assert PROBLEM.partition_spec is None, "a problem is not changed by dealing it out"
 
 
@@ -69,15 +69,15 @@ def test_a_deal_is_every_row_once_by_clients_seed_partition_and_sizes():
             for s in PROBLEM.partitioned(*spec).client_rows()
         ]
 
-    even = rows(2, 1, "iid", "equal")
+    even = rows(2, 1, "stratified", "equal")
     assert sorted(np.concatenate(even)) == list(range(40))
     assert [len(part) for part in even] == [20, 20]
     assert [LABEL[part].sum() for part in even] == [15, 15]
-    assert rows(2, 1, "iid", "equal") == even
-    assert rows(2, 2, "iid", "equal") != even
-    assert [len(part) for part in rows(2, 1, "iid", "3,1")] == [30, 10]
+    assert rows(2, 1, "stratified", "equal") == even
+    assert rows(2, 2, "stratified", "equal") != even
+    assert [len(part) for part in rows(2, 1, "stratified", "3,1")] == [30, 10]
     with pytest.raises(UserError, match="'label 0' has 10 rows, too few for 4 clients"):
-        rows(4, 1, "iid", "equal")
+        rows(4, 1, "stratified", "equal")
 
 
 def test_the_architecture_follows_the_samples():
@@ -190,7 +190,7 @@ FORTY = Forty(
 
 
 def test_a_subclass_is_what_functions_make():
-    ours, theirs = (p.partitioned(2, 1, "iid", "equal") for p in (FORTY, PROBLEM))
+    ours, theirs = (p.partitioned(2, 1, "stratified", "equal") for p in (FORTY, PROBLEM))
     assert [s.test.tolist() for s in ours.client_rows()] == [
         s.test.tolist() for s in theirs.client_rows()
     ]
@@ -204,17 +204,19 @@ def test_a_function_takes_the_place_of_a_method():
     other = replace(FORTY, network=lambda found: nn.Linear(1, 5), undefined=lambda batch: None)
     assert other.model().weight.shape == (5, 1)
     assert other.defines("undefined")
-    assert replace(other, bias=False).partitioned(2, 1, "iid", "equal").model().bias is not None
+    assert (
+        replace(other, bias=False).partitioned(2, 1, "stratified", "equal").model().bias is not None
+    )
     assert FORTY.model().weight.shape == (1, 1), "the problem itself is as it was"
     assert replace(FORTY, bias=False).model().bias is None
 
 
 def test_problems_are_values():
-    partitioned = FORTY.partitioned(2, 1, "iid", "equal")
-    again = FORTY.partitioned(2, 1, "iid", "equal")
+    partitioned = FORTY.partitioned(2, 1, "stratified", "equal")
+    again = FORTY.partitioned(2, 1, "stratified", "equal")
     assert (partitioned, hash(partitioned)) == (again, hash(again))
     assert partitioned.client_rows() is again.client_rows(), "rows are distributed once per process"
-    assert partitioned != FORTY.partitioned(2, 2, "iid", "equal")
+    assert partitioned != FORTY.partitioned(2, 2, "stratified", "equal")
     assert replace(PROBLEM, losses=lambda outputs, batch: None) != PROBLEM
     copy = pickle.loads(pickle.dumps(replace(partitioned, scores=scores)))
     assert copy == replace(partitioned, scores=scores)
@@ -239,7 +241,7 @@ def people(change: dict[int, float] | None = None) -> DataProblem:
     sex, paid = ["f", "m"] * 40, ["yes", "yes", "no", "no"] * 20
     columns = {"age": age, "sex": sex, "paid": paid}
     problem = table_problem(columns, label="paid", sensitive=["sex"])
-    return problem.partitioned(2, 3, "iid", "equal")
+    return problem.partitioned(2, 3, "stratified", "equal")
 
 
 def test_numbers_are_scaled_by_all_training_rows_and_nothing_else():
@@ -279,5 +281,5 @@ def test_a_number_that_never_varies_is_no_division_by_zero():
 def test_before_they_are_dealt_out_columns_are_as_they_were_read():
     problem = find("german-credit-gender-dp")
     torch.testing.assert_close(problem.columns()["inputs"], problem.samples().columns["inputs"])
-    partitioned = problem.partitioned(3, 1, "iid", "equal")
+    partitioned = problem.partitioned(3, 1, "stratified", "equal")
     assert (partitioned.columns()["inputs"] != problem.columns()["inputs"]).any()

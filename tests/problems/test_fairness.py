@@ -152,7 +152,7 @@ def test_trivially_fair_points_do_not_count():
 
 
 def test_the_constant_classifier_stands_beside():
-    problem = find("german-credit-gender-dp").partitioned(4, 1, "iid", "equal")
+    problem = find("german-credit-gender-dp").partitioned(4, 1, "stratified", "equal")
     vectors = problem.trivial(range(4), 1, 1)
     np.testing.assert_allclose(vectors[:, 1], 1.0)
     np.testing.assert_allclose(vectors[:, 0], 0.7, atol=0.02)  # 700 of 1000 are good

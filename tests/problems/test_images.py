@@ -77,7 +77,7 @@ def test_nothing_is_read_before_it_is_needed():
     def source():
         raise AssertionError("read")
 
-    problem = image_problem("lazy", "lazy", source).partitioned(2, 1, "iid", "equal")
+    problem = image_problem("lazy", "lazy", source).partitioned(2, 1, "stratified", "equal")
     with pytest.raises(AssertionError, match="read"):
         problem.client_rows()
 
@@ -241,7 +241,9 @@ def test_clients_with_few_pictures_or_classes_learn():
 
 @pytest.mark.parametrize(("kind", "remarks"), [(cnn, 1), (mlp, 0)])
 def test_networks_that_convolve_are_trained_one_by_one_and_it_is_said(kind, remarks):
-    problem = image_problem("bright", "bright", few, network=kind).partitioned(2, 1, "iid", "equal")
+    problem = image_problem("bright", "bright", few, network=kind).partitioned(
+        2, 1, "stratified", "equal"
+    )
     settings = SupervisedSettings(**problem.defaults, compile="no")
     fleet, ones = Fleet.of(problem.model(), 2), np.ones((2, 1))
     model = ClientModel(problem.model())
@@ -261,7 +263,7 @@ def test_every_problem_is_registered_twice():
             assert problem.defaults["optimiser"] == "sgd"
             assert problem.run_defaults["clients"] == 20
     assert known["omniglot"].run_defaults["partition"] == "natural"
-    assert known["cifar10"].run_defaults["partition"] == "iid"
+    assert known["cifar10"].run_defaults["partition"] == "stratified"
 
 
 def test_usps_has_a_network_for_its_size():

@@ -63,7 +63,7 @@ def test_nothing_is_read_before_it_is_needed():
     def source():
         raise AssertionError("read")
 
-    problem = multi_task("lazy", source).partitioned(2, 1, "iid", "equal")
+    problem = multi_task("lazy", source).partitioned(2, 1, "stratified", "equal")
     assert [objective.name for objective in problem.objectives] == [
         "left-accuracy",
         "right-accuracy",
@@ -96,7 +96,7 @@ def test_losses_and_scores_of_each_head():
 def test_the_constant_answer_is_the_commonest():
     seen = batch([[4, 1], [4, 9], [0, 9]], [1.0, 1.0, 1.0])
     assert FEW.constant(seen).argmax(dim=1).tolist() == [4, 9]
-    problem = multi_task("few", few, samples=20).partitioned(1, 1, "iid", "equal")
+    problem = multi_task("few", few, samples=20).partitioned(1, 1, "stratified", "equal")
     assert problem.trivial([0], 1, 1).shape == (1, 2)
 
 
@@ -115,7 +115,7 @@ def test_a_fleet_of_networks_answers_as_each_does():
 
 def test_a_round_is_about_one_pass_for_two_clients():
     problem = find("multi-mnist")
-    shares = problem.partitioned(2, 1, "iid", "equal").client_rows()
+    shares = problem.partitioned(2, 1, "stratified", "equal").client_rows()
     assert [len(share.train) for share in shares] == [7000, 7000]
     assert problem.defaults["local_steps"] == 27
     assert problem.defaults["total_steps"] == 30 * 27

@@ -25,7 +25,7 @@ def test_objectives_keep_the_order_of_the_attributes():
     names = ["accuracy", "fairness-weight", "fairness-area"]
     assert [objective.name for objective in problem.objectives] == names
     # a column called weight is not taken for the weight of a sample
-    partitioned = problem.partitioned(2, 1, "iid", "equal")
+    partitioned = problem.partitioned(2, 1, "stratified", "equal")
     assert np.isfinite(partitioned.trivial(range(2), 1, 1)).all()
 
 

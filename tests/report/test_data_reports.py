@@ -151,7 +151,7 @@ def test_the_page_of_a_run_speaks_of_samples(data_run: Make) -> None:
         for own, part in ((train, "train"), (validation, "validation"), (test, "test"))
     )
     assert f"<dt>samples per client</dt><dd>{told}</dd>" in html
-    assert "<dt>partition</dt><dd>iid</dd>" in html
+    assert "<dt>partition</dt><dd>stratified</dd>" in html
     assert "<dt>strict reference point</dt><dd>(0.65, 0.5)</dd>" in html
     assert all(note in html for note in run.results["notes"])
     assert "On test samples." in html

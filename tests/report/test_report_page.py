@@ -118,7 +118,7 @@ def test_the_directory_of_the_script_can_be_given(made: Callable[..., Run], tmp_
 
 
 def test_a_page_without_charts_needs_no_script(made: Callable[..., Run]) -> None:
-    run = made([[0.9], [0.8]], problem="usps-mlp", algorithm="fedavg", partition="iid")
+    run = made([[0.9], [0.8]], problem="usps-mlp", algorithm="fedavg", partition="stratified")
     assert not Page(write_report(run)).scripts
     assert not list(run.path.glob("plotly*"))
 

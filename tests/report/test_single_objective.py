@@ -244,7 +244,7 @@ def test_areas_of_bubbles_are_numbers_of_samples(seen: Make) -> None:
 
 def test_too_many_clients_for_a_picture_are_told(seen: Make) -> None:
     kept = [[0.5]] * 61
-    run = seen(kept, [entry(n, kept) for n in (1, 2, 3)], partition="iid")
+    run = seen(kept, [entry(n, kept) for n in (1, 2, 3)], partition="stratified")
     assert partition(run) is None
     assert "More than 60 clients have no room" in write_report(run).read_text()
 

@@ -25,7 +25,10 @@ from comity.cli.options import (
 from comity.cli.run import carry_out
 from comity.cli.terminal import show
 
-_SHARED = ("clients", "rounds", "partition", "sizes", "participation", "keep", "guard", "wrapper")
+_SHARED = (
+    *("preset", "clients", "rounds", "partition", "sizes", "split"),
+    *("participation", "keep", "guard", "wrapper"),
+)
 
 
 @with_settings({name: RUN[name] for name in _SHARED})

@@ -1,4 +1,4 @@
-"""Lists of problems, algorithms, preferences and generators, read from their declarations."""
+"""Lists of problems, algorithms, preferences, generators and presets, from their declarations."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from typing import Any, Literal
 from rich.table import Table
 
 from comity.algorithms import algorithms
-from comity.configuration import presets
+from comity.configuration import Layer, PresetEntry, named_presets, presets
 from comity.core.preferences import KINDS
 from comity.learners import LEARNERS
 from comity.problems import problems
 from comity.searches import generators
 from comity.settings import describe
 
-What = Literal["problems", "algorithms", "preferences", "generators"]
+What = Literal["problems", "algorithms", "preferences", "generators", "presets"]
 
 
 def catalogue(what: What) -> list[dict[str, Any]]:
-    """Return one entry per problem, algorithm, preference kind or generator, as plain values."""
+    """Return one entry per problem, algorithm, preference kind, … as plain values."""
     if what == "problems":
         return [
             {
@@ -51,6 +51,12 @@ def catalogue(what: What) -> list[dict[str, Any]]:
             {"name": name, "title": cls.title, "settings": _settings(cls, {})}
             for name, cls in sorted(generators().items())
         ]
+    if what == "presets":
+        return [
+            {"name": name, **_preset_entry(entry)}
+            for name, entries in named_presets().items()
+            for entry in entries
+        ]
     return [{"name": name, "title": meaning} for name, meaning in KINDS.items()]
 
 
@@ -60,6 +66,16 @@ def _tuned(algorithm: str) -> dict[str, dict[str, Any]]:
         problem: {key: value for part in table[algorithm].values() for key, value in part.items()}
         for problem, table in presets().items()
         if algorithm in table
+    }
+
+
+def _preset_entry(entry: PresetEntry) -> dict[str, Any]:
+    parts = zip(Layer._fields, entry.layer, strict=True)
+    return {
+        "source": entry.source,
+        "problems": list(entry.problems),
+        "algorithms": list(entry.algorithms),
+        "settings": {part: dict(values) for part, values in parts if values},
     }
 
 
@@ -116,6 +132,22 @@ def catalogue_table(what: What, entries: list[dict[str, Any]]) -> Table:
             table.add_column(column)
         for entry in entries:
             table.add_row(entry["name"], entry["title"], _lines(entry["settings"]))
+    elif what == "presets":
+        for column in ("what it is for", "settings"):
+            table.add_column(column, overflow="fold")
+        for entry in entries:
+            settings = [
+                f"{name} = {value}"
+                for part in entry["settings"].values()
+                for name, value in part.items()
+            ]
+            lines = [
+                ", ".join(entry["algorithms"]),
+                f"on {', '.join(entry['problems'])}",
+                f"source: {entry['source']}",
+            ]
+            shown = "\n".join(settings) or "as by default"
+            table.add_row(entry["name"], "\n".join(lines), shown)
     else:
         table.add_column("meaning")
         for entry in entries:

@@ -33,6 +33,7 @@ class SettingOption(NamedTuple):
 
 RUN = {
     "algorithm": SettingOption(str, "What is federated about it; see: list algorithms."),
+    "preset": SettingOption(str, "The papers' settings by name; see: list presets."),
     "clients": SettingOption(int, "Number of clients."),
     "rounds": SettingOption(int, "Number of rounds: clients train, the server mixes."),
     "seed": SettingOption(int, "Where all random numbers come from."),
@@ -40,9 +41,11 @@ RUN = {
         str, "How preferences are distributed, or a CSV file; see: list preferences."
     ),
     "partition": SettingOption(
-        str, "How data are dealt: iid, dirichlet:0.3, pathological:2, shards:2, natural."
+        str,
+        "How data are dealt: stratified, naive, dirichlet:0.3, pathological:2, shards:2, natural.",
     ),
     "sizes": SettingOption(str, "How much data clients have: equal, dirichlet:2 or 3,2,1."),
+    "split": SettingOption(str, "Parts for training, validation and test: 70:10:20."),
     "participation": SettingOption(float, "Share of clients that take part in a round."),
     "keep": SettingOption(
         str, "best or last: each client's best validated model, or that of the last round."

@@ -23,11 +23,11 @@ def report(
 
 def list_(
     what: Annotated[
-        Literal["problems", "algorithms", "preferences", "generators"], typer.Argument()
+        Literal["problems", "algorithms", "preferences", "generators", "presets"], typer.Argument()
     ],
     as_json: Json = False,
 ) -> None:
-    """List problems, algorithms, preference distributions, or generators of searches."""
+    """List problems, algorithms, preference distributions, generators of searches, or presets."""
     from comity.cli.listing import catalogue, catalogue_table
 
     entries = catalogue(what)

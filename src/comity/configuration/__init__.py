@@ -6,16 +6,19 @@
 
 from comity.configuration.assemble import configure
 from comity.configuration.files import parse_setting, read_toml
-from comity.configuration.layers import Layer, merged, preset, presets
-from comity.configuration.run import EXCHANGES, RUN_SETTINGS, Configuration
+from comity.configuration.layers import Layer, PresetEntry, merged, named_presets, preset, presets
+from comity.configuration.run import DEFAULT_PRESET, EXCHANGES, RUN_SETTINGS, Configuration
 
 __all__ = [
+    "DEFAULT_PRESET",
     "EXCHANGES",
     "RUN_SETTINGS",
     "Configuration",
     "Layer",
+    "PresetEntry",
     "configure",
     "merged",
+    "named_presets",
     "parse_setting",
     "preset",
     "presets",

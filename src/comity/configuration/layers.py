@@ -8,17 +8,21 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from comity.algorithms import Algorithm
 from comity.algorithms.wrappers import Wrapper
-from comity.configuration.run import EPISODES, RUN_SETTINGS
+from comity.configuration.run import DEFAULT_PRESET, EPISODES, RUN_SETTINGS
+from comity.errors import UserError, unknown
 from comity.learners import Learner, LearnerSettings
 from comity.problems import EnvironmentProblem, Problem
 
 PRESETS = Path(__file__).parents[1] / "reproductions" / "presets.toml"
+_NAMED = "preset"
+"""Table of the file that holds named presets; the others are problems."""
 
 
 class Layer(NamedTuple):
@@ -30,16 +34,81 @@ class Layer(NamedTuple):
     wrapper: Mapping[str, Any] = {}
 
 
+@dataclass(frozen=True)
+class PresetEntry:
+    """Settings of a named preset for some problems and algorithms."""
+
+    source: str
+    """Paper, section and table."""
+    problems: tuple[str, ...]
+    """Patterns of the problems' names, e.g. ``cifar10*``."""
+    algorithms: tuple[str, ...]
+    """Patterns of the algorithms' names."""
+    layer: Layer
+
+    def covers(self, problem: str, algorithm: str) -> bool:
+        """Return whether the entry is about an algorithm on a problem, both by name."""
+        return any(fnmatchcase(problem, pattern) for pattern in self.problems) and any(
+            fnmatchcase(algorithm, pattern) for pattern in self.algorithms
+        )
+
+
 @cache
-def presets() -> dict[str, dict[str, dict[str, dict[str, Any]]]]:
-    """Return the papers' settings by problem, algorithm and part of a `Layer`. Read only."""
+def _file() -> dict[str, Any]:
     with PRESETS.open("rb") as file:
         return tomllib.load(file)
 
 
-def preset(problem: str, algorithm: str) -> Layer:
-    """Return the papers' settings for an algorithm on a problem, both by name."""
-    return Layer(**presets().get(problem, {}).get(algorithm, {}))
+@cache
+def presets() -> dict[str, dict[str, dict[str, dict[str, Any]]]]:
+    """Return the default presets by problem, algorithm and part of a `Layer`. Read only."""
+    return {problem: table for problem, table in _file().items() if problem != _NAMED}
+
+
+@cache
+def named_presets() -> dict[str, tuple[PresetEntry, ...]]:
+    """Return the entries of each named preset: the first covers all that it is about.
+
+    The others refine it; of two that cover the same, the later wins.
+    """
+    return {
+        name: tuple(
+            PresetEntry(
+                entry["source"],
+                tuple(entry["problems"]),
+                tuple(entry["algorithms"]),
+                Layer(**{part: entry[part] for part in Layer._fields if part in entry}),
+            )
+            for entry in entries
+        )
+        for name, entries in _file()[_NAMED].items()
+    }
+
+
+def preset(problem: str, algorithm: str, name: str = DEFAULT_PRESET) -> Layer:
+    """Return the papers' settings for an algorithm on a problem.
+
+    Args:
+        problem: Name of the problem.
+        algorithm: Name of the algorithm.
+        name: Name of the preset. A named one wins over the default, setting by setting.
+
+    Raises:
+        UserError: there is no such preset, or it is not about this problem and algorithm.
+    """
+    default = Layer(**presets().get(problem, {}).get(algorithm, {}))
+    if name == DEFAULT_PRESET:
+        return default
+    if name not in named_presets():
+        raise unknown("preset", name, (DEFAULT_PRESET, *named_presets()))
+    entries = named_presets()[name]
+    if not entries[0].covers(problem, algorithm):
+        raise UserError(
+            f"preset = {name} has no settings for {algorithm} on {problem}: comity list presets "
+            f"shows what it covers; say preset = {DEFAULT_PRESET} or set the values yourself."
+        )
+    layers = [entry.layer for entry in entries if entry.covers(problem, algorithm)]
+    return merged([default, *layers])
 
 
 def merged(layers: Sequence[Layer]) -> Layer:
@@ -79,7 +148,7 @@ class Choice:
     def layers(self) -> list[Layer]:
         """Return all sources of values, later ones winning; general defaults are the fields'."""
         problem, values = self.problem, self.values
-        paper = preset(problem.name, self.name)
+        paper = preset(problem.name, self.name, str(values.get("preset", DEFAULT_PRESET)))
         evaluation = {}
         if isinstance(problem, EnvironmentProblem):
             evaluation = {name: getattr(problem, name) for name in EPISODES}

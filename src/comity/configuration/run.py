@@ -25,6 +25,8 @@ EXCHANGES = ("survey", "round", "finish")
 """Exchanges of messages in which a client may be absent."""
 Absence = tuple[int, int, Literal["survey", "round", "finish"]]
 """Round, client and exchange that the client misses."""
+DEFAULT_PRESET = "default"
+"""The preset of a run without a named one."""
 FineTune = Annotated[str, StringConstraints(pattern=r"^(none|replace-last|extra:[1-9]\d*)$")]
 
 
@@ -36,6 +38,9 @@ class Configuration(Settings):
     )
     algorithm: str = setting("fedpref", "what is federated about it")
     wrapper: str = setting("none", "a rule on top of the algorithm's server step, by its name")
+    preset: str = setting(
+        DEFAULT_PRESET, "source of the papers' settings: default, or a name; see: list presets"
+    )
     clients: int = setting(20, "number of clients", at_least=1)
     rounds: int = setting(1, "how often clients train and the server mixes", at_least=1)
     seed: int = setting(1, "where all random numbers come from", at_least=0)
@@ -44,10 +49,14 @@ class Configuration(Settings):
     )
     partition: str = setting(
         EVEN["partition"],
-        "how data are dealt out: iid, dirichlet:ALPHA, pathological:S, shards:S or natural",
+        "how data are dealt out: stratified, naive, dirichlet:ALPHA, pathological:S, shards:S or "
+        "natural",
     )
     sizes: str = setting(
         EVEN["sizes"], "how much data clients have: equal, dirichlet:BETA or N,N,…"
+    )
+    split: str = setting(
+        EVEN["split"], "parts of a client's data for training, validation and test"
     )
     participation: float = setting(
         1.0, "share of the clients that take part in a round", above=0, at_most=1
@@ -95,7 +104,7 @@ class Configuration(Settings):
     def get_problem(self) -> Problem:
         """Return the problem with its data dealt out to the clients of this run."""
         problem = problems.find(self.problem)
-        return problem.partitioned(self.clients, self.seed, self.partition, self.sizes)
+        return problem.partitioned(self.clients, self.seed, self.partition, self.sizes, self.split)
 
     def get_algorithm(self) -> Algorithm:
         """Return a fresh algorithm with the settings of this run."""

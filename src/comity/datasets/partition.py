@@ -1,7 +1,8 @@
 """Partition: the rows of each client, and which of them are for training, validation and test.
 
 Rows are kept apart by stratum (the same label, the same attribute values). A rule distributes the
-rows of each stratum among the clients; every client's rows are then split into its three parts.
+rows of each stratum among the clients (``naive``: all rows alike); every client's rows are then
+split into its three parts.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from comity.core.typing import BoolArray, FloatArray, IntArray
 from comity.datasets.apportionment import PARTS, apportion, distribute, divide
 from comity.errors import UserError
 
+SPLIT = "70:10:20"
+"""Default parts of a client's rows for training, validation and test."""
 ATTEMPTS = 1000
 """Draws of a capped Dirichlet partition before it counts as impossible."""
 LEAST = 40
@@ -30,10 +33,12 @@ class PartitionSpec:
 
     clients: int
     seed: int
-    partition: str = "iid"
-    """Rule: iid, dirichlet:ALPHA, pathological:S, shards:S or natural."""
+    partition: str = "stratified"
+    """Rule: stratified, naive, dirichlet:ALPHA, pathological:S, shards:S or natural."""
     sizes: str = "equal"
     """Sizes of the clients: equal, dirichlet:BETA or relative sizes like 3,2,1."""
+    split: str = SPLIT
+    """Parts of a client's rows for training, validation and test, e.g. 70:10:20."""
 
     @property
     def rule(self) -> str:
@@ -44,6 +49,18 @@ class PartitionSpec:
     def argument(self) -> str:
         """Text after the rule's colon."""
         return self.partition.partition(":")[2]
+
+    @property
+    def fractions(self) -> FloatArray:
+        """Shares of a client's rows for training, validation and test, which sum to one."""
+        where, parts = f"split: '{self.split}'", self.split.split(":")
+        if len(parts) != PARTS:
+            raise UserError(
+                f"{where} must have numbers for training, validation and test, e.g. {SPLIT}."
+            )
+        numbers = [_positive(part, where) for part in parts]
+        validation, test = (number / sum(numbers) for number in numbers[1:])
+        return np.array([1 - test - validation, validation, test])
 
 
 @dataclass(frozen=True)
@@ -75,36 +92,24 @@ class Strata:
 
 
 def partition_rows(
-    strata: Strata,
-    spec: PartitionSpec,
-    *,
-    capped: bool = False,
-    validation: float = 0.1,
-    test: float = 0.2,
+    strata: Strata, spec: PartitionSpec, *, capped: bool = False
 ) -> list[ClientRows]:
     """Distribute rows among clients, and each client's rows among training, validation and test.
 
     Args:
         strata: Strata, needs and silos of the rows.
-        spec: Number of clients, seed, and rules.
+        spec: Number of clients, seed, rules, and split.
         capped: Whether ``dirichlet:ALPHA`` is PFLlib's rule (see `_capped_dirichlet`).
-        validation: Share of a client's rows for validation.
-        test: Share of a client's rows for test.
     """
     if spec.clients < 1:
         raise UserError(f"clients: there must be at least one, got {spec.clients}.")
-    if not (test > 0 and validation > 0 and test + validation < 1):
-        raise UserError(
-            f"test and validation must be shares above 0 that leave something to train with, got "
-            f"{test} and {validation}."
-        )
+    fractions = spec.fractions
     pool = _Pool(strata, spec)
     for stratum in strata.needed:
         if stratum not in pool.kinds:
             name = pool.name(stratum)
             raise UserError(f"partition: no row is '{name}', but every client needs some.")
     holdings = _rule(spec, capped)(pool)
-    fractions = np.array([1 - test - validation, validation, test])
     return [
         ClientRows(*divide(f"client {client}", rows, pool.index, pool.members, fractions))
         for client, rows in enumerate(holdings)
@@ -155,7 +160,7 @@ Rule = Callable[[_Pool], list[IntArray]]
 
 
 def _rule(spec: PartitionSpec, capped: bool) -> Rule:
-    plain: dict[str, Rule] = {"iid": _iid, "natural": _natural}
+    plain: dict[str, Rule] = {"stratified": _stratified, "naive": _naive, "natural": _natural}
     with_argument: dict[str, Rule] = {
         "dirichlet": _capped_dirichlet if capped else _dirichlet,
         "pathological": _pathological,
@@ -163,9 +168,11 @@ def _rule(spec: PartitionSpec, capped: bool) -> Rule:
     }
     rule = plain.get(spec.partition) or with_argument.get(spec.rule)
     if rule is None:
+        now = " It is now called stratified; naive distributes rows at random."
+        hint = now if spec.partition == "iid" else ""
         raise UserError(
-            f"partition: '{spec.partition}' is not one of iid, dirichlet:ALPHA, pathological:S, "
-            "shards:S or natural."
+            f"partition: '{spec.partition}' is not one of stratified, naive, dirichlet:ALPHA, "
+            f"pathological:S, shards:S or natural.{hint}"
         )
     return rule
 
@@ -173,7 +180,7 @@ def _rule(spec: PartitionSpec, capped: bool) -> Rule:
 # -- rules that give every client rows of every needed stratum -----------------------------
 
 
-def _iid(pool: _Pool) -> list[IntArray]:
+def _stratified(pool: _Pool) -> list[IntArray]:
     """Give every client the same mixture."""
     return _weighted(pool, np.tile(pool.sizes, (len(pool.kinds), 1)))
 
@@ -204,13 +211,28 @@ def _weighted(pool: _Pool, weights: FloatArray) -> list[IntArray]:
     return pool.distribute(apportion(weights * pool.totals[:, None], np.where(needed, PARTS, 0)))
 
 
+def _naive(pool: _Pool) -> list[IntArray]:
+    """Cut all rows, in random order, into the clients' shares, whatever their strata."""
+    counts = apportion(pool.sizes[None] * len(pool.order), np.zeros(1, dtype=np.int64))[0]
+    holdings = np.split(pool.order, np.cumsum(counts)[:-1])
+    for client, rows in enumerate(holdings):
+        for name, member in pool.members.items():
+            if (count := int(member[rows].sum())) < PARTS:
+                raise UserError(
+                    f"partition 'naive': client {client} gets {count} rows of '{name}', but needs "
+                    f"{PARTS} (to train, validate and test); have fewer clients, another seed, or "
+                    "partition 'stratified'."
+                )
+    return holdings
+
+
 def _natural(pool: _Pool) -> list[IntArray]:
     """Make every silo a client."""
     strata, spec = pool.strata, pool.spec
     if strata.silos is None:
         raise UserError(
             "partition 'natural': the data does not say which silo a row comes from; name the "
-            "column that does (client = …), or use 'iid' or 'dirichlet:ALPHA'."
+            "column that does (client = …), or use 'stratified' or 'dirichlet:ALPHA'."
         )
     names = strata.silo_names
     if spec.clients != len(names):
@@ -231,8 +253,8 @@ def _natural(pool: _Pool) -> list[IntArray]:
                 raise UserError(
                     f"partition 'natural': client {client} ({silo}) has {count} rows of "
                     f"'{pool.name(stratum)}', but needs {PARTS} (to train, validate and test); "
-                    "leave this silo out of the data, use partition 'iid' or 'dirichlet:ALPHA', or "
-                    "form larger groups."
+                    "leave this silo out of the data, use partition 'stratified' or "
+                    "'dirichlet:ALPHA', or form larger groups."
                 )
     holder = strata.silos[pool.order]
     return [pool.order[holder == client] for client in range(spec.clients)]
@@ -323,7 +345,7 @@ def _refuse_needs(pool: _Pool) -> None:
     for stratum in pool.strata.needed:
         raise UserError(
             f"partition '{pool.spec.partition}': leaves clients without some classes, but here "
-            f"every client needs rows of '{pool.name(stratum)}'; use 'iid' or 'natural'."
+            f"every client needs rows of '{pool.name(stratum)}'; use 'stratified' or 'natural'."
         )
 
 

@@ -13,6 +13,7 @@ from torch import nn
 
 from comity.core.pareto import measures
 from comity.core.typing import BoolArray, FloatArray
+from comity.datasets.partition import SPLIT
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,7 @@ class Objective:
     """Explanation in a few words."""
 
 
-EVEN = {"partition": "iid", "sizes": "equal"}
+EVEN = {"partition": "stratified", "sizes": "equal", "split": SPLIT}
 """Default values of the settings that distribute data among clients."""
 
 
@@ -64,14 +65,17 @@ class Problem(ABC):
         """Return a fresh network of the problem's architecture."""
 
     @abstractmethod
-    def partitioned(self, clients: int, seed: int, partition: str, sizes: str) -> Problem:
+    def partitioned(
+        self, clients: int, seed: int, partition: str, sizes: str, split: str = SPLIT
+    ) -> Problem:
         """Return the problem as ``clients`` clients have it.
 
         Args:
             clients: Number of clients.
             seed: Seed of the run, which decides all random draws.
-            partition: Rule that distributes data, e.g. ``iid`` or ``dirichlet:0.5``.
+            partition: Rule that distributes data, e.g. ``stratified`` or ``dirichlet:0.5``.
             sizes: Relative numbers of rows of the clients, e.g. ``equal`` or ``3,2,1``.
+            split: Parts of a client's rows for training, validation and test.
         """
 
     @abstractmethod

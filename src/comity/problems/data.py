@@ -17,7 +17,7 @@ from comity.core.pareto import hypervolume, reach, set_measures
 from comity.core.phases import Batch
 from comity.core.typing import BoolArray, Float32Array, FloatArray, IntArray
 from comity.datasets.columns import Columns
-from comity.datasets.partition import ClientRows, PartitionSpec, Strata, partition_rows
+from comity.datasets.partition import SPLIT, ClientRows, PartitionSpec, Strata, partition_rows
 from comity.errors import UserError
 from comity.problems.base import Problem
 
@@ -44,14 +44,7 @@ class Samples:
     notes: tuple[str, ...] = ()
     """Remarks on what was done to the data."""
 
-    def partition(
-        self,
-        spec: PartitionSpec,
-        *,
-        capped: bool = False,
-        validation: float = 0.1,
-        test: float = 0.2,
-    ) -> list[ClientRows]:
+    def partition(self, spec: PartitionSpec, *, capped: bool = False) -> list[ClientRows]:
         """Return the rows of each client; arguments as in `partition_rows`."""
         strata = Strata(
             self.strata,
@@ -60,7 +53,7 @@ class Samples:
             silos=self.silos,
             silo_names=self.silo_names,
         )
-        return partition_rows(strata, spec, capped=capped, validation=validation, test=test)
+        return partition_rows(strata, spec, capped=capped)
 
 
 REQUIRED = ("samples", "network", "losses", "scores", "constant")
@@ -194,9 +187,11 @@ class DataProblem(Problem, metaclass=_FunctionsAsMethods):
         """Return a fresh network of the problem's architecture."""
         return self.network(self.samples())
 
-    def partitioned(self, clients: int, seed: int, partition: str, sizes: str) -> DataProblem:
+    def partitioned(
+        self, clients: int, seed: int, partition: str, sizes: str, split: str = SPLIT
+    ) -> DataProblem:
         """Return the problem with its samples distributed among clients; see `Problem`."""
-        return replace(self, partition_spec=PartitionSpec(clients, seed, partition, sizes))
+        return replace(self, partition_spec=PartitionSpec(clients, seed, partition, sizes, split))
 
     def client_rows(self) -> list[ClientRows]:
         """Return the rows of each client."""

@@ -10,6 +10,7 @@ import numpy as np
 from torch import nn
 
 from comity.core.typing import FloatArray
+from comity.datasets.partition import SPLIT
 from comity.errors import UserError
 from comity.problems.base import EVEN, Problem
 from comity.problems.networks import ActorCritic, layers
@@ -40,9 +41,12 @@ class EnvironmentProblem(Problem):
     place: Callable[[Any, tuple[int, ...]], None] | None = None
     """Function that puts the simulator into a state, where few states can be tabulated."""
 
-    def partitioned(self, clients: int, seed: int, partition: str, sizes: str) -> Problem:
+    def partitioned(
+        self, clients: int, seed: int, partition: str, sizes: str, split: str = SPLIT
+    ) -> Problem:
         """Return the problem itself, and refuse settings that distribute data."""
-        for name, value in (("partition", partition), ("sizes", sizes)):
+        values = {"partition": partition, "sizes": sizes, "split": split}
+        for name, value in values.items():
             if value != EVEN[name]:
                 raise UserError(
                     f"{name} = {value} means nothing for {self.name}: its clients have "

@@ -209,14 +209,14 @@ def image_problem(
     network: Callable[[int, int, int, int], BodyAndHead] = cnn,
     each: int | None = None,
     rounds: int = 50,
-    partition: str = "iid",
+    partition: str = "stratified",
     family: type[ImageProblem] = ImageProblem,
 ) -> ImageProblem:
     """Return a problem on pictures; nothing is read before a run needs it.
 
-    Learning is the papers': plain steps of 0.005 on batches of 10, once through the data per round.
-    Clients keep their last model, as in the papers: they have too few validation pictures to choose
-    by.
+    Learning is FedALA's: plain steps of 0.005 on batches of 10, once through the data per round;
+    pFedRLLA's is the preset ``pfedrlla-appendix``. Clients keep their last model, as in the papers:
+    they have too few validation pictures to choose by.
 
     Args:
         name: Name of the problem.

@@ -266,6 +266,7 @@ PROBLEMS = (
         hidden=(400, 300),
         test_episodes=5,
         defaults={"learning_starts": 100, "local_steps": 25_000, "total_steps": 750_000},
+        run_defaults={"clients": 10},  # thesis, sec. 4.3.1
     ),
 )
 """All problems of this module."""

@@ -6,9 +6,8 @@ D = max over attribute values z of |P(yes | z) − P(yes)|, the attribute is an 
 set decides which rows are for testing. Each problem comes twice, with the printed fairness loss
 and, ending in ``-cov2``, with the squared covariance that the printed one is meant to be.
 
-Clients differ in how many rows of two kinds they hold (the partition ``paper``); ``even`` (also
-called ``iid``) gives all clients the same share of both, and where there are several levels of
-unevenness, ``strong`` is the highest of the paper's three.
+Clients differ in how many rows of two kinds they hold (the partition ``paper``); ``even`` or
+``iid`` gives all the same share of both, ``strong`` is the most uneven of the paper's levels.
 """
 
 from __future__ import annotations
@@ -230,9 +229,8 @@ def _inputs(protocol: PaperProtocol, table: Table, inputs: Float32Array) -> Floa
 def portions(data: str, spec: PartitionSpec) -> FloatArray:
     """Return each client's share of the rows of either kind (clients x 2).
 
-    The paper prints shares of three clients. For other numbers ``paper`` lets the share of the
-    first kind fall evenly from 3 / (2 K) to 1 / (2 K) over the K clients, and that of the second
-    rise likewise, so that both sum to one.
+    The paper prints shares of three clients. For other numbers the share of the first kind falls
+    evenly from 3 / (2 K) to 1 / (2 K) over the K clients, and that of the second rises likewise.
     """
     protocol = PROTOCOLS[data]
     name, clients = f"praffl-{data}", spec.clients
@@ -323,6 +321,14 @@ class PraFFLProblem(DataProblem):
         table = _table(self.data)
         return _inputs(PROTOCOLS[self.data], table, table.encode(columns))
 
+    def partitioned(
+        self, clients: int, seed: int, partition: str, sizes: str, split: str = "paper"
+    ) -> DataProblem:
+        """Return the problem as clients have it; its test rows are the paper's."""
+        if split == "paper":
+            return super().partitioned(clients, seed, partition, sizes, split)
+        raise UserError(f"split = {split} means nothing for {self.name}; say split = paper.")
+
     def partition(self, samples: Samples, spec: PartitionSpec) -> list[ClientRows]:
         """Distribute training and test rows of either kind by the clients' `portions`.
 
@@ -382,6 +388,7 @@ def praffl_problem(data: str, fair_loss: FairLoss = "printed") -> PraFFLProblem:
             "clients": len(protocol.portions),
             "rounds": 10,
             "partition": "paper",
+            "split": "paper",
             "keep_scope": "federation",
         },
         data=data,

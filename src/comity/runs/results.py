@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from comity.configuration import Configuration
+from comity.configuration import DEFAULT_PRESET, Configuration
 from comity.core.pareto import front, hypervolume, reach
 from comity.core.typing import AnyArray, FloatArray
 from comity.datasets.partition import fingerprint
@@ -143,6 +143,7 @@ def _settings(configuration: Configuration) -> dict[str, Any]:
         "problem": configuration.problem_name,
         "algorithm": configuration.algorithm,
         **({} if configuration.wrapper == "none" else {"wrapper": configuration.wrapper}),
+        **({} if configuration.preset == DEFAULT_PRESET else {"preset": configuration.preset}),
         "seed": configuration.seed,
         "clients": configuration.clients,
         "rounds": configuration.rounds,
@@ -168,6 +169,7 @@ def _protocol(configuration: Configuration, problem: Problem) -> dict[str, Any]:
     protocol: dict[str, Any] = {
         "partition": configuration.partition,
         "sizes": configuration.sizes,
+        "split_ratio": configuration.split,
         "samples": {part: [len(getattr(share, part)) for share in shares] for part in parts},
         "split": fingerprint(shares),
         "notes": list(problem.samples().notes),

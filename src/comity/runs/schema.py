@@ -42,6 +42,7 @@ class Results(TypedDict):
     problem: str
     algorithm: str
     wrapper: NotRequired[str]
+    preset: NotRequired[str]
     seed: int
     clients: int
     rounds: int
@@ -53,6 +54,7 @@ class Results(TypedDict):
     reference_point: list[float]
     partition: NotRequired[str]
     sizes: NotRequired[str]
+    split_ratio: NotRequired[str]
     samples: NotRequired[dict[str, list[int]]]
     split: NotRequired[str]
     notes: NotRequired[list[str]]

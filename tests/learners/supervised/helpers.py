@@ -14,8 +14,8 @@ from comity.learners.supervised.learner import Supervised
 from comity.learners.supervised.settings import SupervisedSettings
 from tests.tiny import PEOPLE
 
-DEAL = (3, 1, "iid", "equal")
-UNEVEN = (3, 1, "iid", "8,3,1")
+DEAL = (3, 1, "stratified", "equal")
+UNEVEN = (3, 1, "stratified", "8,3,1")
 ADAM = lambda p: torch.optim.Adam(p, 1e-2)  # noqa: E731
 
 

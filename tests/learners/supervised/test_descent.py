@@ -124,7 +124,7 @@ def test_smooth_tchebycheff_honours_importance():
     ends = []
     for weights in ([0.95, 0.05], [0.05, 0.95]):
         learner, fleet, _ = learner_of(
-            deal=(1, 1, "iid", "equal"),
+            deal=(1, 1, "stratified", "equal"),
             preferences=[weights],
             clients=(0,),
             scalarisation="smooth-tchebycheff",

@@ -42,7 +42,7 @@ def test_a_fleet_trains_like_plain_pytorch(compiled):
 
 def test_unequal_clients_train_as_they_would_alone():
     """Some have less than a batch: they use all they have, and nothing is padded."""
-    deal = (3, 1, "iid", "8,2,1")
+    deal = (3, 1, "stratified", "8,2,1")
     together, fleet, weights = learner_of(deal=deal, batch_size=128)
     assert len(set(np.minimum(together.sizes, 128))) > 1
     start = fleet.clone()

@@ -67,8 +67,8 @@ def test_statistics_of_batches_belong_to_the_client():
 
 
 def test_judging_does_not_depend_on_padding():
-    problem = PEOPLE.partitioned(3, 1, "iid", "8,2,1")
-    learner, fleet, _ = learner_of(deal=(3, 1, "iid", "8,2,1"))
+    problem = PEOPLE.partitioned(3, 1, "stratified", "8,2,1")
+    learner, fleet, _ = learner_of(deal=(3, 1, "stratified", "8,2,1"))
     trained(learner, fleet, steps=20)
     found, _ = learner.evaluate(fleet, np.arange(3), "test", 1)
     for client in range(3):
