@@ -56,6 +56,8 @@ class Results(TypedDict):
     samples: NotRequired[dict[str, list[int]]]
     split: NotRequired[str]
     notes: NotRequired[list[str]]
+    global_test: NotRequired[int]
+    """Number of test samples behind the global measures, where it is not that of all clients."""
     strict_reference_point: NotRequired[list[float]]
     episodes: NotRequired[dict[str, int]]
     metrics: Metrics
