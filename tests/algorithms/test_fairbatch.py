@@ -6,18 +6,22 @@ import torch
 import torch.nn.functional as F
 
 import comity
-from comity.algorithms import make
+from comity.algorithms import Round, make
 from comity.algorithms.fairbatch import (
     Cells,
     cross_entropy,
     predicts_yes,
+    public_average,
     rebalanced,
+    rebalanced_as_public,
     sample_weights,
 )
+from comity.core.mixing import mixed
 from comity.core.phases import View
 from comity.learners import Task
 from comity.problems.data import batch_of
 from tests.tiny import ANSWERS, PEOPLE, batches_of, fleet_of
+from tests.vectors import fleet
 
 COUNTS = torch.tensor([[400.0, 100.0], [200.0, 300.0]])
 """m_yz: 400 noes and 200 yeses in the first group, 100 and 300 in the second."""
@@ -117,6 +121,49 @@ def test_a_group_without_members_does_not_break_the_step():
     torch.testing.assert_close(found[0], torch.tensor([2 / 3 + 0.1, 0.25 - 0.1]))
 
 
+@pytest.mark.parametrize(
+    ("losses", "steps", "wanted"),
+    [
+        # u0 = .4 - .075 > u1 = .1667 - .45
+        ([[240.0, 30.0], [100.0, 180.0]], 1, [[2 / 3 - 0.1, 0.35], [1 / 3 + 0.1, 0.65]]),
+        # u0 > u1 four times: .4 - 30 > 100 - 180, .325 > -80, .325 > -179.8, .325 > -.283
+        ([[240.0, 30.0], [100.0, 180.0]], 4, [[2 / 3 - 0.4, 0.65], [1 / 3 + 0.4, 0.35]]),
+        # u0 < u1: weights of the other group become those that the first group's leave
+        (
+            [[100.0, 180.0], [240.0, 30.0]],
+            1,
+            [[2 / 3 + 0.1, 1 / 3 - 0.1], [1 / 3 - 0.1, 2 / 3 + 0.1]],
+        ),
+        # u0 < u1 but in the third step, in which u1 = .4 - 30: twice up, once down, once up
+        (
+            [[100.0, 180.0], [240.0, 30.0]],
+            4,
+            [[2 / 3 + 0.2, 1 / 3 - 0.2], [1 / 3 - 0.2, 2 / 3 + 0.2]],
+        ),
+    ],
+)
+def test_the_public_codes_step_by_hand(losses, steps, wanted):
+    values = torch.tensor(losses), COUNTS, torch.tensor(2.0)
+    found = rebalanced_as_public(START, *values, 0.2, steps)
+    torch.testing.assert_close(found, torch.tensor(wanted))
+    clipped = rebalanced_as_public(START, *values, 20.0, steps)
+    assert set(clipped.flatten().tolist()) == {0.0, 1.0}
+
+
+def test_the_public_codes_average_by_hand():
+    """Weights .4852, .2955, .1884: coefficients 1.0319, .3050, .1944, which sum to 1.53."""
+    sent = fleet([[1.0, 0.0], [2.0, 1.0], [3.0, -1.0]])
+    start = fleet([[10.0, -4.0]] * 3)
+    round = Round(1, (0, 1, 2), (0, 1, 2, 3), sent, start)
+    mixing = public_average(np.array([0.4852, 0.2955, 0.1884]), round)
+    mixing.check(3)
+    assert set(mixing.route) == {0, 1, 2, 3}
+    np.testing.assert_allclose(mixing.weights, [[1.0319, 0.3050, 0.1944]], atol=1e-4)
+    models, _ = mixed({"*": mixing}, sent, start)
+    wanted = [1.0319 + 2 * 0.3050 + 3 * 0.1944, 0.3050 - 0.1944]
+    np.testing.assert_allclose(models["0"][0], wanted, atol=1e-3)
+
+
 def test_the_step_makes_a_federation_fairer(tmp_path):
     """On SYNTHETIC, whose two groups differ much in how often their label is yes."""
     fairness = [
@@ -126,18 +173,19 @@ def test_the_step_makes_a_federation_fairer(tmp_path):
             rounds=2,
             keep="last",
             supervised={"local_epochs": 15},
-            out=tmp_path / str(alpha),
-            **{"lft-fedavg": {"alpha": alpha}},
+            out=tmp_path / f"{alpha}{balancing}",
+            **{"lft-fedavg": {"alpha": alpha, "balancing": balancing}},
         ).results["metrics"]["fairness"]
-        for alpha in (0.0, 0.3)
+        for alpha, balancing in ((0.0, "levelling"), (0.3, "levelling"), (0.3, "public"))
     ]
     assert fairness[1] > fairness[0] + 0.03
+    assert fairness[2] < fairness[1] - 0.02, "the public code's step does not level"
 
 
 # -- a client's training -------------------------------------------------------------------
 
 
-def by_hand(problem, fleet, client, steps, alpha, rate, batch_size, round=1):
+def by_hand(problem, fleet, client, steps, alpha, rate, batch_size, round=1, move=rebalanced):
     """FairBatch of one client in plain PyTorch, from what the fleet holds."""
     ((column, groups),) = problem.attributes.items()
     model = problem.model()
@@ -167,17 +215,26 @@ def by_hand(problem, fleet, client, steps, alpha, rate, batch_size, round=1):
             losses = torch.zeros(2, groups)
             losses.index_put_((label, group), entropies(data).detach(), accumulate=True)
             passes = torch.tensor(float(ends[step + 1]))
-            balance = rebalanced(balance, losses, m, passes, alpha)
+            balance = move(balance, losses, m, passes, alpha)
     total = (balance / m.sum(0))[label, group].sum()
     return dict(model.named_parameters()), balance, m, total
 
 
-@pytest.mark.parametrize("problem", [PEOPLE, ANSWERS], ids=["two-groups", "three-groups"])
-def test_clients_train_like_plain_pytorch(problem):
+@pytest.mark.parametrize(
+    ("problem", "balancing", "move"),
+    [
+        (PEOPLE, "levelling", rebalanced),
+        (PEOPLE, "public", rebalanced_as_public),
+        (ANSWERS, "levelling", rebalanced),
+        (ANSWERS, "public", rebalanced),
+    ],
+    ids=["two-groups", "two-groups-public", "three-groups", "three-groups-public"],
+)
+def test_clients_train_like_plain_pytorch(problem, balancing, move):
     """Two rounds of two passes: weights start at m_yz / m_z, move, and are carried on."""
     learner, fleet, _, problem = fleet_of("lft-fedavg", problem, optimiser="sgd", batch_size=32)
     alpha = 0.3
-    phases = make("lft-fedavg", {"alpha": alpha}).phases(problem)
+    phases = make("lft-fedavg", {"alpha": alpha, "balancing": balancing}).phases(problem)
     length = -(-int(learner.sizes[0]) // 32)
     assert (learner.sizes // 32 == learner.sizes[0] // 32).all()
     for round in (1, 2):
@@ -187,7 +244,7 @@ def test_clients_train_like_plain_pytorch(problem):
         for client in range(3):
             rate = learner.settings.learning_rate
             wanted, balance, counts, total = by_hand(
-                problem, before, client, 2 * length, alpha, rate, 32, round
+                problem, before, client, 2 * length, alpha, rate, 32, round, move
             )
             torch.testing.assert_close(fleet["cells"][client], counts)
             torch.testing.assert_close(fleet["balance"][client], balance, rtol=1e-4, atol=1e-5)

@@ -80,6 +80,13 @@ def test_weights_of_the_specification(rule, wanted, vector):
     np.testing.assert_allclose(mixed(algorithm), wanted, atol=1e-9)
 
 
+def test_the_public_codes_average_does_not_weigh_the_first_client(vector):
+    """w = (.4852, .2955, .1884) before they are divided by their sum, .9691."""
+    algorithm = make("fairfed", {"beta": 0.3, "average": "public"})
+    algorithm.broadcast(vector)
+    np.testing.assert_allclose(mixed(algorithm), [1.0319, 0.3050, 0.1944], atol=1e-4)
+
+
 @pytest.mark.parametrize("rule", ["exp", "additive"])
 def test_weights_come_from_counts(rule):
     """Without anything replaced: disparities .1, .25, .4, pooled (50 + 75 + 80) / 1000."""

@@ -91,6 +91,13 @@ def test_clients_count_by_the_sum_of_their_sample_weights():
     mixing = algorithm.mix(Round(2, (0, 1), (0, 1, 2), sent, sent, np.array([1.0, 9.0])))["*"]
     np.testing.assert_allclose(mixing.weights, [wanted / wanted.sum()])
     assert set(mixing.route) == {0, 1, 2}
+    # sums over 30 passes in the public code, which does not weigh the first client
+    public = make("fedfb", {"alpha": 0.3, "average": "public"})
+    for _ in range(2):
+        public.broadcast(Survey((0, 1), values))
+    mixing = public.mix(Round(2, (0, 1), (0, 1, 2), sent, sent))["*"]
+    first, second = 1 / (30 * wanted.sum()), wanted[1] / wanted.sum()
+    np.testing.assert_allclose(mixing.weights, [[first, second]])
 
 
 def test_its_state_survives_a_file():

@@ -12,13 +12,13 @@ from tests.tiny import tiny
 from tests.vectors import fleet
 
 
-def weights(totals) -> np.ndarray:
+def weights(totals, **values) -> np.ndarray:
     sent = fleet([[float(i)] for i in range(len(totals))])
     told = {"total": np.array(totals, dtype=float)}
     ids = tuple(range(len(totals)))
     # data sizes say the opposite and must not matter
     round = Round(1, ids, (*ids, 9), sent, sent, np.arange(len(totals))[::-1] + 1.0, told)
-    mixing = make("lft-fedavg", {}).mix(round)["*"]
+    mixing = make("lft-fedavg", values).mix(round)["*"]
     mixing.check(len(totals))
     assert set(mixing.route) == {*ids, 9}, "also who was absent"
     return mixing.weights
@@ -28,6 +28,12 @@ def test_clients_count_by_the_sum_of_their_sample_weights():
     """The correct mean; the public code gives the first of 500, 300, 200 a weight of .002."""
     np.testing.assert_allclose(weights([500, 300, 200]), [[0.5, 0.3, 0.2]])
     np.testing.assert_allclose(weights([1.2, 0.8]), [[0.6, 0.4]])
+
+
+def test_the_public_codes_average_does_not_weigh_the_first_client():
+    """Sums over 30 passes, 36 and 24, beside a weight of one."""
+    found = weights([1.2, 0.8], average="public")
+    np.testing.assert_allclose(found, [[1 / 60, 0.4]])
 
 
 def test_clients_without_any_weight_do_not_break_the_mean():
@@ -40,7 +46,9 @@ def test_clients_without_any_weight_do_not_break_the_mean():
 )
 def test_defaults_are_the_papers(problem, alpha):
     assert tiny(problem=problem, algorithm="lft-fedavg", clients=2).algorithm_settings == {
-        "alpha": alpha
+        "alpha": alpha,
+        "balancing": "levelling",
+        "average": "weighted",
     }
 
 

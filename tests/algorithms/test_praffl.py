@@ -159,10 +159,11 @@ def test_only_the_communicated_network_travels():
 
 
 @pytest.mark.parametrize(
-    ("weighting", "wanted"), [("mean", [1 / 3] * 3), ("sizes", [0.5, 0.3, 0.2])]
+    ("weighting", "wanted"),
+    [("mean", [1 / 3] * 3), ("sizes", [0.5, 0.3, 0.2]), ("public", [0.002, 0.6, 0.4])],
 )
 def test_the_server_takes_the_mean_of_all_who_sent(weighting, wanted):
-    """The public code leaves the first client out: (.002, .6, .4)."""
+    """The public code does not weigh the first client: (θ_0 + 300 θ_1 + 200 θ_2) / 500."""
     sent = fleet([[1.0], [2.0], [3.0]])
     sizes = np.array([500.0, 300.0, 200.0])
     round = Round(1, (0, 1, 2), (0, 1, 2, 3), sent, sent, sizes)

@@ -57,3 +57,31 @@ def test_results_have_the_last_of_before_and_after(fine_tune, line, tmp_path):
 def test_who_receives_nothing_has_no_before(tmp_path):
     done = finished(tmp_path / "run", algorithm="no-communication")
     assert done.results["validation"] == {}
+
+
+def test_global_measures_are_of_a_fixed_sample(tmp_path):
+    """More than there are is all, bit for bit; a sample is the same for all chunks of clients."""
+    values = {"algorithm": "fedrep", "rounds": 1}
+    whole = finished(tmp_path / "all", **values, global_test="all").results
+    assert finished(tmp_path / "more", **values, global_test=10**6).results == whole
+    assert "global_test" not in whole
+    none = finished(tmp_path / "none", **values, global_test=0).results
+    some = finished(tmp_path / "some", **values, global_test=50).results
+    apart = finished(tmp_path / "apart", **values, global_test=50, chunk=3).results
+    assert (none["global_test"], some["global_test"]) == (0, 50)
+    names = ("global_accuracy", "trivial_hypervolume")
+    assert [name in none["metrics"] for name in names] == [False, True]
+    assert some["metrics"]["global_accuracy"] == apart["metrics"]["global_accuracy"]
+    assert some["metrics"]["global_accuracy"] != whole["metrics"]["global_accuracy"]
+    # four clients with 50 samples each: a whole number of right answers among 200
+    assert (some["metrics"]["global_accuracy"] * 200) % 1 == pytest.approx(0, abs=1e-3)
+    assert some["per_client"] == none["per_client"] == whole["per_client"]
+
+
+def test_pictures_have_a_sample_and_tables_all():
+    assert configure({"problem": "usps-mlp"}).global_test == 1000
+    assert configure({"problem": "german-credit-gender-dp"}).global_test == "all"
+    with pytest.raises(UserError, match="global_test = -1"):
+        configure({"problem": "usps-mlp", "global_test": -1})
+    with pytest.raises(UserError, match="global_test means nothing for deep-sea-treasure"):
+        configure({"problem": "deep-sea-treasure", "global_test": 5})

@@ -8,12 +8,14 @@ import numpy as np
 import pytest
 
 import comity
+from comity.algorithms import make
 from comity.api import reproduce
 from comity.datasets.synthetic import reference_hypervolume
 from comity.errors import UserError
 from comity.report.figures import reproduction_figure
+from comity.report.tables import reproduction_table
 from comity.reproductions import TABLES as ALL
-from comity.reproductions.praffl import ALGORITHMS, DATA, SPLITS, TABLES, plan, printed
+from comity.reproductions.praffl import ALGORITHMS, DATA, PUBLIC, SPLITS, TABLES, plan, printed
 
 TINY = {"rounds": 2, "supervised": {"local_epochs": 1}, "praffl": {"sampled": 4, "tested": 11}}
 ROWS = ["praffl", "agnostic-fair-pooled"]
@@ -40,6 +42,14 @@ def test_table_2_sets_what_clients_reach_beside_what_is_printed(tmp_path):
     reached = [run.results["spanned"]["hypervolume"] for run in runs]
     assert praffl["ours"]["mean"] == pytest.approx(np.mean(reached))
     assert praffl["ours"]["std"] == pytest.approx(np.std(reached))
+    spent = [sum(run.spent.values()) for run in runs]
+    times = made.results["seconds"]
+    assert times[0]["ours"]["mean"] == pytest.approx(np.mean(spent))
+    assert 0 < times[0]["ours"]["mean"] < np.mean([run.seconds for run in runs])
+    assert [time["printed"] for time in times] == pytest.approx([590.4, 64.8]), "hours in print"
+    heading = [str(column.header) for column in reproduction_table(made.results).columns]
+    assert heading[-1] == "seconds (ours, printed)"
+    assert "seconds" not in runs[0].results
     trivial = [run.results["trivial"]["own_hypervolume"] for run in runs]
     assert praffl["trivial"] == pytest.approx(np.mean(trivial))
     results = sorted(out.rglob("results.json"))
@@ -51,6 +61,24 @@ def test_table_2_sets_what_clients_reach_beside_what_is_printed(tmp_path):
         reproduce("praffl-2", only=only, rows=["fedfb"], out=out, **TINY)
     with pytest.raises(UserError, match="rounds = 2, not 3"):
         reproduce("praffl-2", only=only, rows=ROWS, out=out, **{**TINY, "rounds": 3})
+
+
+def test_the_public_codes_reading_changes_settings_of_its_rows(tmp_path):
+    values = {"only": "praffl-synthetic", "seeds": 1, "rows": ["lft-fedavg", "fedfb"], **TINY}
+    del values["praffl"]
+    made = reproduce("praffl-2", reading="public", out=tmp_path / "r", **values)
+    assert made.results["reading"] == "public"
+    assert "public code" in str(reproduction_table(made.results).title)
+    runs = comity.open(tmp_path / "r" / "praffl-synthetic").runs
+    for (entry, _), (run,) in runs.items():
+        assert PUBLIC[entry].items() <= run.configuration.algorithm_settings.items()
+    with pytest.raises(UserError, match="Choose another directory"):
+        reproduce("praffl-2", out=tmp_path / "r", **values)
+    with pytest.raises(UserError, match="unknown reading 'bugs'"):
+        plan("praffl-2", reading="bugs")  # type: ignore[arg-type]
+    for name, settings in PUBLIC.items():
+        assert settings.items() <= make(name, settings).model_dump().items()
+        assert not settings.items() & make(name, {}).model_dump().items(), "never the default"
 
 
 def test_table_3_varies_the_number_of_clients(tmp_path):

@@ -6,17 +6,22 @@ l_yz the sum of their cross entropies.
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Literal
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from comity.algorithms.base import Algorithm, Need
+from comity.algorithms.base import Algorithm, Need, Round
+from comity.core.mixing import Mixing
 from comity.core.phases import Batch, Phase, View
 from comity.core.typing import FloatArray, Tree
 from comity.problems import DataProblem, Problem
 from comity.settings import setting
+
+PUBLIC_PASSES = 30
+"""Local passes over which the public code sums the weights of samples for its average."""
 
 
 def cross_entropy(outputs: Tensor, label: Tensor) -> Tensor:
@@ -89,8 +94,7 @@ def rebalanced(
     With g_z = (l_0z − l_1z) / m_z, for two values of the attribute λ(0,1) takes a step of
     α / passes in the direction of g_1 − g_0, and λ(0,0) the opposite one; for more, λ(0,z) moves by
     √α (g_z − g_0) and λ(0,0) by minus the sum of these. λ(1,z) = 1 − λ(0,z). This levels the rates
-    of positive predictions, as FedFB's step does; the opposite signs, as in the public code for two
-    values, increase their differences.
+    of positive predictions, as FedFB's step does; the opposite signs increase their differences.
 
     Args:
         balance: λ before (2 x groups).
@@ -110,6 +114,56 @@ def rebalanced(
     return torch.stack([first, 1 - first])
 
 
+def rebalanced_as_public(
+    balance: Tensor, losses: Tensor, cells: Tensor, passes: Tensor, alpha: float, steps: int = 4
+) -> Tensor:
+    """Return λ after a pass as the public code moves it, for two values of the attribute.
+
+    With u_y = l_y0 / m_0 − l_y1 / m_1 and a = α / passes: where u_0 > u_1, λ(0,0) −= a, λ(0,1) += a
+    and λ(1,z) = 1 − λ(0,z): signs opposite to those that level; elsewhere λ(0,0) += a, λ(1,0) −= a
+    and λ(y,1) = 1 − λ(y,0). All are clipped to [0, 1].
+
+    Args:
+        balance: λ before (2 x 2).
+        losses: l_yz after the pass.
+        cells: m_yz.
+        passes: number of passes so far.
+        alpha: α.
+        steps: 4: a step after the division of each l_yz by m_z, in the order (0,0), (0,1), (1,0),
+            (1,1), so that in the first three some losses are not divided yet; 1: one step in the
+            end.
+    """
+    step = alpha / passes
+    members = cells.sum(dim=0).clamp(min=1)
+    for number in range(4 - steps, 4):
+        divided = torch.arange(4).reshape(2, 2) <= number
+        u = torch.where(divided, losses / members, losses)
+        u = u[:, 0] - u[:, 1]
+        apart = torch.stack([balance[0, 0] - step, balance[0, 1] + step]).clamp(0.0, 1.0)
+        other = torch.stack([balance[0, 0] + step, balance[1, 0] - step]).clamp(0.0, 1.0)
+        balance = torch.where(
+            u[0] > u[1],
+            torch.stack([apart, 1 - apart]),
+            torch.stack([other, 1 - other], dim=1),
+        )
+    return balance
+
+
+def public_average(weights: FloatArray, round: Round, divisor: float | None = None) -> Mixing:
+    """Return θ ← (θ_0 + Σ_{k ≥ 1} w_k θ_k) / Σ_k w_k, the average of the public code.
+
+    It does not weigh the first participant, so the coefficients do not sum to one.
+
+    Args:
+        weights: w, one per participant.
+        round: what the server received.
+        divisor: in place of Σ_k w_k.
+    """
+    coefficients = np.concatenate([[1.0], weights[1:]]) / (divisor or weights.sum())
+    base = round.start.mix(coefficients[None])
+    return Mixing.step(coefficients, receivers=round.clients, base=base)
+
+
 class FairBatch(Algorithm):
     """Clients train on Σ_i v_i CE_i, v_i = λ(y_i, z_i) / m_{z_i}, and move λ after every pass."""
 
@@ -117,7 +171,13 @@ class FairBatch(Algorithm):
     needs: ClassVar[frozenset[Need]] = frozenset({"attribute", "losses"})
     sends: ClassVar[tuple[str, ...]] = ("model.*",)
 
+    public_steps: ClassVar[int] = 4
+    """Steps of λ per pass under ``balancing = public``."""
+
     alpha: float = setting(0.1, "step size of the weights λ", at_least=0)
+    balancing: Literal["levelling", "public"] = setting(
+        "levelling", "λ levels the values' rates; public: the public code's step, for two values"
+    )
 
     def build(self, model: nn.Module, problem: Problem) -> nn.Module:
         return Balanced(model, Cells(problem).groups)
@@ -156,6 +216,9 @@ class FairBatch(Algorithm):
             outputs = self._outputs(parameters, everything, view)
             losses = cells.sums(cross_entropy(outputs, everything["label"]), everything)
             counts, before = parameters["cells"], parameters["balance"]
-            return tensors(counts, rebalanced(before, losses, counts, view.passes, self.alpha))
+            values = (before, losses, counts, view.passes, self.alpha)
+            if self.balancing == "public" and cells.groups == 2:
+                return tensors(counts, rebalanced_as_public(*values, steps=self.public_steps))
+            return tensors(counts, rebalanced(*values))
 
         return [Phase(before=before, loss=loss, after_pass=after_pass)]

@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import PrivateAttr
 
 from comity.algorithms.base import Round, Survey, algorithm
-from comity.algorithms.fairbatch import Cells, FairBatch, predicts_yes
+from comity.algorithms.fairbatch import Cells, FairBatch, predicts_yes, public_average
 from comity.core.mixing import Mixing
 from comity.core.phases import Batch, Update, View
 from comity.core.typing import FloatArray, Tree
@@ -42,8 +42,13 @@ class FairFed(FairBatch):
 
     beta: float = setting(0.3, "how much disparity moves the weights", at_least=0)
     rule: Literal["exp", "additive"] = setting("exp", "weights anew each round, or carried on")
+    average: Literal["weighted", "public"] = setting(
+        "weighted", "weighted mean of models; public: the public code's, first client unweighted"
+    )
 
     _weights: dict[int, float] = PrivateAttr(default_factory=dict)
+    _total: float = PrivateAttr(1.0)
+    """Sum of the weights of this round before they were divided by it."""
 
     def survey_client(self, problem: Problem) -> Update:
         cells = Cells(problem)
@@ -76,6 +81,7 @@ class FairFed(FairBatch):
             before = np.array([self._weights.get(client, share) for client, share in pairs])
             weights = np.clip(before - self.beta * (away - away.mean()), 0.0, None)
         if weights.sum() > 0:  # additive: all may have lost their weight
+            self._total = float(weights.sum())
             weights = weights / weights.sum()
             self._weights |= dict(zip(survey.participants, weights.tolist(), strict=True))
         return {}
@@ -84,6 +90,8 @@ class FairFed(FairBatch):
         weights = np.array([self._weights.get(client, 0.0) for client in round.participants])
         if not weights.any():
             weights = round.sizes
+        if self.average == "public":
+            return {"*": public_average(self._total * weights, round)}
         return {"*": Mixing.shared(weights, receivers=round.clients)}
 
     def state(self) -> dict[str, Any]:

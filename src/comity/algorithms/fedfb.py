@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 from pydantic import PrivateAttr
 from torch import Tensor
 
 from comity.algorithms.base import Algorithm, Need, Round, Survey, algorithm
-from comity.algorithms.fairbatch import Cells, cross_entropy
+from comity.algorithms.fairbatch import PUBLIC_PASSES, Cells, cross_entropy, public_average
 from comity.core.mixing import Mixing
 from comity.core.phases import Batch, Phase, Update, View
 from comity.core.typing import FloatArray, Tree
@@ -41,6 +41,9 @@ class FedFB(Algorithm):
     surveys: ClassVar[tuple[str, ...]] = ("cell_losses", "cells")
 
     alpha: float = setting(0.3, "step size of the weights λ", at_least=0)
+    average: Literal["weighted", "public"] = setting(
+        "weighted", "weighted mean of models; public: the public code's, first client unweighted"
+    )
 
     _balance: FloatArray | None = PrivateAttr(None)
     _sample_weights: FloatArray | None = PrivateAttr(None)
@@ -113,4 +116,6 @@ class FedFB(Algorithm):
     def mix(self, round: Round) -> Mapping[str, Mixing]:
         totals = np.array([self._totals.get(client, 0.0) for client in round.participants])
         weights = totals if totals.any() else round.sizes
+        if self.average == "public":
+            return {"*": public_average(PUBLIC_PASSES * weights, round)}
         return {"*": Mixing.shared(weights, receivers=round.clients)}

@@ -60,6 +60,7 @@ class LFTEnsemble(FairBatch):
     personal: ClassVar[bool] = True
     communicates: ClassVar[bool] = False
     ensembles: ClassVar[bool] = True
+    public_steps: ClassVar[int] = 1
 
     alpha: float = setting(0.1, "step size of the weights λ", at_least=0)
 

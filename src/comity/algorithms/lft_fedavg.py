@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from comity.algorithms.base import Round, algorithm
-from comity.algorithms.fairbatch import FairBatch
+from comity.algorithms.fairbatch import PUBLIC_PASSES, FairBatch, public_average
 from comity.core.mixing import Mixing
 from comity.settings import setting
 
@@ -24,8 +24,13 @@ class LFTFedAvg(FairBatch):
     statistics: ClassVar[tuple[str, ...]] = ("total",)
 
     alpha: float = setting(0.3, "step size of the weights λ", at_least=0)
+    average: Literal["weighted", "public"] = setting(
+        "weighted", "weighted mean of models; public: the public code's, first client unweighted"
+    )
 
     def mix(self, round: Round) -> Mapping[str, Mixing]:
         totals = round.statistics["total"]
         weights = totals if totals.any() else round.sizes  # λ = 0 wherever there are samples
+        if self.average == "public":
+            return {"*": public_average(PUBLIC_PASSES * weights, round)}
         return {"*": Mixing.shared(weights, receivers=round.clients)}

@@ -16,6 +16,7 @@ from pydantic import PositiveInt
 from torch import Tensor, nn
 
 from comity.algorithms.base import Algorithm, Need, Round, algorithm
+from comity.algorithms.fairbatch import public_average
 from comity.core.mixing import Mixing
 from comity.core.phases import Batch, Phase, View
 from comity.core.preferences import equidistant
@@ -120,7 +121,9 @@ class PraFFL(Algorithm):
     )
     hyper: Literal["mlp", "linear"] = setting("mlp", "hypernetwork: a hidden layer, or none")
     hyper_width: PositiveInt = setting(4, "width of the hypernetwork's hidden layers")
-    weighting: Literal["mean", "sizes"] = setting("mean", "how the server averages ψ")
+    weighting: Literal["mean", "sizes", "public"] = setting(
+        "mean", "how the server averages ψ; public: by sizes, but the first client's not weighted"
+    )
     hand_over: Literal["trained", "averaged"] = setting(
         "trained", "ψ that clients end with: as trained, which β fits, or the mean (the paper)"
     )
@@ -185,5 +188,7 @@ class PraFFL(Algorithm):
         ]
 
     def mix(self, round: Round) -> Mapping[str, Mixing]:
-        weights = round.sizes if self.weighting == "sizes" else np.ones(len(round.participants))
+        if self.weighting == "public" and len(round.participants) > 1:
+            return {"*": public_average(round.sizes, round, divisor=round.sizes[1:].sum())}
+        weights = round.sizes if self.weighting != "mean" else np.ones(len(round.participants))
         return {"*": Mixing.shared(weights, receivers=round.clients)}

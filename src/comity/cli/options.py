@@ -55,7 +55,9 @@ RUN = {
         str, "none; replace-last: no mixing in the last round; extra:K: K more rounds' training."
     ),
     "wrapper": SettingOption(
-        str, "confree: a conflict-free step in place of the server's mean.", flag="--with"
+        str,
+        "confree: a conflict-free step in place of the server's mean; scaled-mean: its control.",
+        flag="--with",
     ),
 }
 """Settings of a run."""

@@ -45,6 +45,8 @@ def _check_evaluation(choice: Choice, run: Mapping[str, Any]) -> None:
     if isinstance(problem, EnvironmentProblem):
         if run.get("evaluate_every", 0) != 0:
             raise UserError(f"evaluate_every means nothing for {problem.name}: it has no data.")
+        if run.get("global_test", "all") != "all":
+            raise UserError(f"global_test means nothing for {problem.name}: it has no data.")
         return
     for name in EPISODES:
         if run.get(name, 1) != 1:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 
 import tomli_w
-from pydantic import StringConstraints
+from pydantic import NonNegativeInt, StringConstraints
 from torch import nn
 
 from comity import algorithms, problems
@@ -83,6 +83,11 @@ class Configuration(Settings):
         "data: rounds between evaluations of all clients, absent ones too, on validation data; "
         "0: never",
         at_least=0,
+    )
+    global_test: NonNegativeInt | Literal["all"] = setting(
+        "all",
+        "data: test samples of all clients on which every model is judged, too: all, a number that "
+        "is drawn among them, or 0: none",
     )
     chunk: int = setting(10, "clients trained as one stack by one process", at_least=1)
     threads: int = setting(1, "threads of one process; more may change bits", at_least=1)

@@ -87,6 +87,7 @@ class Clients:
                     configuration.rounds,
                     pooled=self._algorithm.centralised,
                 ),
+                configuration.global_test,
             )
         )
         self._selection = ModelSelection(

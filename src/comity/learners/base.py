@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, Protocol, Self
+from typing import ClassVar, Literal, Protocol, Self
 
 from comity.core.fleet import Fleet
 from comity.core.phases import ClientModel, Phase, Update
@@ -51,6 +51,8 @@ class LearnerContext:
     """Initial models. A learner copies what it keeps; training changes the fleet it is given."""
     client_model: ClientModel
     """The module that each client holds, and how it is used."""
+    global_test: int | Literal["all"] = "all"
+    """Number of test samples of all clients on which every model is judged, too."""
 
 
 @dataclass(frozen=True)

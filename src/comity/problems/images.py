@@ -247,6 +247,7 @@ def image_problem(
             "partition": partition,
             "keep": "last",
             "evaluate_every": 10,
+            "global_test": 1000,
         },
         source=source,
         each=each,

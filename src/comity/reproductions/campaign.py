@@ -52,7 +52,7 @@ class Campaign(Generic[C]):
     tabulate: Callable[[Mapping[str, C]], dict[str, Any]]
     """Returns the table from the finished comparisons, by directory."""
     checked: Collection[str] = ()
-    """Arguments that must equal those of comparisons that exist already."""
+    """Arguments that must equal those of comparisons that exist already, or be absent in both."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ def execute_campaign(
         notify = _part_of(on_round, number, len(campaign.plans))
         place, file = path / name, path / name / campaign.kind.file
         if file.is_file():
-            check_plan(file, **{key: plan[key] for key in campaign.checked})
+            check_plan(file, **{key: plan.get(key) for key in campaign.checked})
         else:
             campaign.kind.start(**plan, out=place)
         comparisons[name] = campaign.kind.execute(place, workers, notify, **options)

@@ -2,14 +2,17 @@
 
 A cell is the hypervolume per client from (0, 0) on accuracy and 1 - D, which equals the paper's
 from (1, 1) on error and D. Every algorithm keeps the round that is best on validation, as in the
-paper. For the split between the two phases (praffl-7) the paper has only a picture.
+paper. For the split between the two phases (praffl-7) the paper has only a picture. Table 2 also
+prints the time of training.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
+
+import numpy as np
 
 from comity.datasets.synthetic import reference_hypervolume
 from comity.errors import UserError, unknown
@@ -34,6 +37,14 @@ ALGORITHMS = {
 CLIENTS = (3, 10, 20)
 SPLITS = {f"praffl[split={split}]": split for split in (0.1, 0.3, 0.5, 0.7, 0.9)}
 """The share of local training that the communicated network gets, by entry of a comparison."""
+PUBLIC: dict[str, dict[str, str]] = {
+    "lft-ensemble": {"balancing": "public"},
+    "lft-fedavg": {"average": "public", "balancing": "public"},
+    "fairfed": {"average": "public", "balancing": "public"},
+    "fedfb": {"average": "public"},
+    "praffl": {"weighting": "public"},
+}
+"""Settings under which algorithms have known defects of the public code."""
 
 
 @dataclass(frozen=True)
@@ -58,8 +69,17 @@ TABLES = {
 }
 
 
-def printed(table: str, problem: str, clients: int) -> dict[str, float]:
-    """Return printed hypervolume by algorithm; table 2 has each problem's default clients."""
+def printed(
+    table: str, problem: str, clients: int, metric: str = "hypervolume"
+) -> dict[str, float]:
+    """Return a printed figure by algorithm; table 2 has each problem's default clients.
+
+    Args:
+        table: One of `TABLES`.
+        problem: The problem.
+        clients: Number of clients.
+        metric: ``hypervolume`` or ``training_time_hours``, which only table 2 has.
+    """
     file = TABLES[table].file
     if file is None:
         return {}
@@ -67,7 +87,7 @@ def printed(table: str, problem: str, clients: int) -> dict[str, float]:
     return {
         names[row["algorithm"]]: mean
         for row, (mean, _) in read_printed(file, DATA[problem])
-        if row["metric"] == "hypervolume"
+        if row["metric"] == metric
         and (table == "praffl-2" or row["setting"] == f"clients={clients}")
     }
 
@@ -78,6 +98,7 @@ def plan(
     only: str | None = None,
     seeds: int | Sequence[int] = 3,
     rows: Sequence[str] | None = None,
+    reading: Literal["meant", "public"] = "meant",
     **settings: Any,
 ) -> Campaign[Comparison]:
     """Plan the problems of a table, or one of them, with each algorithm.
@@ -87,25 +108,37 @@ def plan(
         only: The problem; None: all of the table.
         seeds: Number of seeds, or the seeds.
         rows: Some of the table's rows; None: all.
+        reading: Rules as meant, or with the known defects of the public code.
         **settings: Settings of all runs.
     """
     about = TABLES[table]
     if only is not None and only not in about.problems:
         raise unknown(f"problem of {table}", only, about.problems)
+    if reading not in ("meant", "public"):
+        raise unknown("reading", str(reading), ("meant", "public"))
     entries = choose_rows(rows, about.rows)
+    names = {entry.partition("[")[0] for entry in entries}
+    defects = {name: values for name, values in PUBLIC.items() if name in names}
+    if reading == "public":
+        public = {name: {**table, **settings.get(name, {})} for name, table in defects.items()}
+        settings = {**settings, **public}
     if about.across in settings:
         raise UserError(f"{about.across}: {table} has its own; leave it out.")
     common = {**settings, "algorithms": entries, "seeds": seeds}
     plans = {name: {**common, **values} for name, values in _parts(table, only).items()}
-    checked = (*settings, *next(iter(_parts(table, only).values())))
+    checked = {*settings, *defects, *next(iter(_parts(table, only).values()))}
 
     def tabulate(comparisons: Mapping[str, Comparison]) -> dict[str, Any]:
         return {
             "table": table,
             "measure": "own_hypervolume",
             "across": about.across,
+            "reading": reading,
             "reference_point": next(iter(comparisons.values())).results["reference_point"],
             "rows": [row for part in comparisons.values() for row in _rows(table, entries, part)],
+            "seconds": [
+                time for part in comparisons.values() for time in _seconds(table, entries, part)
+            ],
         }
 
     return Campaign(RUNS, f"{table}-{only}" if only else table, plans, tabulate, checked)
@@ -141,4 +174,20 @@ def _rows(table: str, entries: Sequence[str], comparison: Comparison) -> Iterato
             "ours": row["metrics"]["own_hypervolume"],
             "trivial": row["trivial"]["own_hypervolume"],
             "reference": reference_hypervolume() if problem == "praffl-synthetic" else None,
+        }
+
+
+def _seconds(
+    table: str, entries: Sequence[str], comparison: Comparison
+) -> Iterator[dict[str, Any]]:
+    """Yield the time of training of each row, from the runs' timing, beside the printed one."""
+    problem = comparison.results["problem"]
+    rows = {row["algorithm"]: row for row in comparison.results["rows"]}
+    for entry in entries:
+        runs = comparison.runs[entry, rows[entry]["preferences"]]
+        hours = printed(table, problem, runs[0].configuration.clients, "training_time_hours")
+        seconds = [sum(run.spent.values()) for run in runs]
+        yield {
+            "ours": {"mean": float(np.mean(seconds)), "std": float(np.std(seconds))},
+            "printed": 3600 * hours[entry] if entry in hours else None,
         }

@@ -80,7 +80,9 @@ def execute(run: Run, workers: int = 1, on_round: OnRound | None = None) -> Run:
             tested = {kept: engine.test(kept).round(6) for kept in (True, False)}
             has_data = isinstance(configuration.get_problem(), DataProblem)
             on_all_test_data = (
-                engine.test(configuration.keep == "best", "everyone") if has_data else None
+                engine.test(configuration.keep == "best", "everyone")
+                if has_data and configuration.global_test != 0
+                else None
             )
             spans = _spans(configuration, engine)
         kept = tested[configuration.keep == "best"]

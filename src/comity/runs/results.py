@@ -88,7 +88,8 @@ def summarise(
         kept: Objective vectors of the models that clients keep (clients x objectives).
         last: Objective vectors of the models of the last round, likewise.
         history: All entries of the run's history.
-        on_all_test_data: Objective vectors of the kept models on the test samples of all clients.
+        on_all_test_data: Objective vectors of the kept models on the test samples of all clients,
+            or on as many of them as the setting ``global_test`` has.
     """
     problem, preferences = configuration.get_problem(), configuration.get_preferences()
     target, optimum = problem.target(), problem.optimum(preferences)
@@ -106,6 +107,7 @@ def summarise(
     results["trivial"] = problem.trivial_measures(trivial, preferences)
     if on_all_test_data is not None:
         results["metrics"] |= _global_metrics(problem, on_all_test_data)
+    if on_all_test_data is not None or configuration.global_test == 0:
         results["metrics"]["trivial_hypervolume"] = results["trivial"]["hypervolume"]
     if optimum is not None and target is not None:
         results["optimum"] = {
@@ -174,6 +176,9 @@ def _protocol(configuration: Configuration, problem: Problem) -> dict[str, Any]:
         "split": fingerprint(shares),
         "notes": list(problem.samples().notes),
     }
+    tests = sum(protocol["samples"]["test"])
+    if configuration.global_test != "all" and configuration.global_test < tests:
+        protocol["global_test"] = configuration.global_test
     if (strict_point := problem.strict_point()) is not None:
         protocol["strict_reference_point"] = list(strict_point)
     return protocol

@@ -58,6 +58,8 @@ class Results(TypedDict):
     samples: NotRequired[dict[str, list[int]]]
     split: NotRequired[str]
     notes: NotRequired[list[str]]
+    global_test: NotRequired[int]
+    """Number of test samples behind the global measures, where it is not that of all clients."""
     strict_reference_point: NotRequired[list[float]]
     episodes: NotRequired[dict[str, int]]
     metrics: Metrics
@@ -312,6 +314,13 @@ class PerClientRow(TypedDict):
     reference: float | None
 
 
+class TrainingTime(TypedDict):
+    """Seconds of training, ours over seeds and the printed one."""
+
+    ours: Spread
+    printed: float | None
+
+
 class PerClientResults(TypedDict):
     """A printed table of hypervolumes per client beside ours."""
 
@@ -319,8 +328,12 @@ class PerClientResults(TypedDict):
     measure: str
     across: Literal["clients", "split"] | None
     """Setting that the table varies; None where it has one panel per problem."""
+    reading: NotRequired[Literal["meant", "public"]]
+    """Rules as meant, or with the known defects of the public code."""
     reference_point: list[float]
     rows: list[PerClientRow]
+    seconds: NotRequired[list[TrainingTime]]
+    """Time of training of each row."""
 
 
 class SearchReproductionRow(TypedDict):

@@ -36,7 +36,7 @@ def halved(monkeypatch) -> type[Wrapper]:
 
 
 def test_wrappers_are_found_by_name(halved):
-    assert set(wrappers()) == {"confree", "halved"}
+    assert set(wrappers()) == {"confree", "scaled-mean", "halved"}
     assert find_wrapper("halved") is halved
     assert fits(halved, find("fedavg"))
     assert not fits(halved, find("fedprox"))
@@ -73,5 +73,7 @@ def test_a_comparison_takes_any_of_them(halved):
         "halved": {"share": 0.2},
     }
     assert with_wrapper(["fedavg", "fedprox"], "halved") == ["fedavg", "fedavg+halved", "fedprox"]
-    with pytest.raises(UserError, match=r"NAME\+confree, NAME\+halved, NAME\+ft"):
+    with pytest.raises(
+        UserError, match=r"NAME\+confree, NAME\+scaled-mean, NAME\+halved, NAME\+ft"
+    ):
         entry_values("fedavg+other")

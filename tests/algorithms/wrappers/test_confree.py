@@ -85,6 +85,33 @@ def test_the_servers_step_by_hand(guided, rescale, wanted, scope):
     np.testing.assert_allclose(found, wanted, atol=1e-4)
 
 
+@pytest.mark.parametrize("guided", ["simultaneous", "sequential"])
+def test_the_public_codes_projections_are_not_divided(guided):
+    """Clients 0 and 1 oppose each other by −2: (Δ0 + 2 Δ1, Δ1 + 2 Δ0, Δ2) / 3."""
+    sequential = guided == "sequential"
+    a = guidance(gram(DELTA), sequential, divided=False)
+    np.testing.assert_allclose(a @ DELTA, [4 / 3, 7 / 3], atol=1e-9)
+    found = stepped(DELTA, c=0.5, rescale=False, guidance=guided, projection="public")
+    np.testing.assert_allclose(found, [2.225445, 3.338168], atol=1e-4)
+    found = stepped(DELTA, c=0.5, guidance=guided, projection="public")
+    np.testing.assert_allclose(found, [1.780356, 2.670534], atol=1e-4)
+
+
+def test_undivided_projections_one_after_the_other_by_hand():
+    a = guidance(gram(OPPOSED), sequential=True, divided=False)
+    np.testing.assert_allclose(a @ OPPOSED, [0.25, 0.383333], atol=1e-5)
+
+
+@pytest.mark.parametrize("sequential", [False, True])
+def test_undivided_projections_of_short_updates_change_nothing(sequential):
+    """What is taken off falls with the square of the length; with division it does not."""
+    short = 1e-3 * DELTA
+    public = direction(gram(short), 0.5, sequential, divided=False)
+    np.testing.assert_allclose(public.guidance, np.full(3, 1 / 3), rtol=1e-5)
+    np.testing.assert_allclose(direction(gram(short), 0.5).guidance, guidance(gram(DELTA)))
+    assert public.dual == pytest.approx(public.worst, rel=1e-3)
+
+
 @pytest.mark.parametrize("rescale", [False, True])
 def test_a_single_client_is_followed_as_it_is(rescale):
     """The formula would overshoot: (1.5, 0), or (1.2, 0) rescaled."""

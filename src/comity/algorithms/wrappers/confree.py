@@ -22,7 +22,7 @@ from comity.errors import UserError
 from comity.settings import setting
 
 _TINY = 1e-12
-_NOTHING = 1e-6  # of the clients' root mean square update
+NOTHING = 1e-6  # of the clients' root mean square update
 
 
 @dataclass(frozen=True)
@@ -54,43 +54,54 @@ class Conflict:
     """Number of problems in which the guidance vector alone is the direction."""
 
 
-def guidance(gram: FloatArray, sequential: bool = False) -> FloatArray:
+def guidance(gram: FloatArray, sequential: bool = False, divided: bool = True) -> FloatArray:
     """Return a, with ḡ = Σ_i a_i Δ_i the mean of updates without the parts that oppose others.
 
     Args:
         gram: ⟨Δ_i, Δ_j⟩ of the clients' updates.
         sequential: project one update after the other, in the order of the clients; otherwise (the
             poster) all projections are of the original updates.
+        divided: Δ_i loses ⟨Δ_i, Δ_j⟩ Δ_j / ‖Δ_j‖² (the poster); otherwise ⟨Δ_i, Δ_j⟩ Δ_j, so that
+            short updates lose next to nothing and those longer than one more than their conflict.
     """
     n = len(gram)
+    lengths = gram.diagonal() if divided else np.ones(n)
     if not sequential:
-        opposed = np.where((gram < 0) & (gram.diagonal() > _TINY)[None], gram, 0.0)
+        opposed = np.where((gram < 0) & (lengths > _TINY)[None], gram, 0.0)
         np.fill_diagonal(opposed, 0.0)
-        projected = opposed / np.maximum(gram.diagonal(), _TINY)[None]
+        projected = opposed / np.maximum(lengths, _TINY)[None]
         return np.asarray((1.0 - projected.sum(axis=0)) / n)
     rows = np.eye(n)
     for i in range(n):
         for j in range(n):
             along = float(rows[i] @ gram[:, j])
-            if i != j and along < 0 and gram[j, j] > _TINY:
-                rows[i, j] -= along / gram[j, j]
+            if i != j and along < 0 and lengths[j] > _TINY:
+                rows[i, j] -= along / lengths[j]
     return np.asarray(rows.mean(axis=0))
 
 
-def direction(gram: FloatArray, c: float, sequential: bool = False) -> Direction:
+def direction(
+    gram: FloatArray, c: float, sequential: bool = False, divided: bool = True
+) -> Direction:
     """Return argmax_d min_j ⟨d, Δ_j⟩ with ‖d − ḡ‖ ≤ c ‖ḡ‖, by its dual on the simplex.
 
     w* = argmin ⟨ḡ, g_w⟩ + c ‖ḡ‖ ‖g_w‖, g_w = Σ_i w_i Δ_i; d* = ḡ + c ‖ḡ‖ g_w / ‖g_w‖.
+
+    Args:
+        gram: ⟨Δ_i, Δ_j⟩ of the clients' updates.
+        c: radius of the ball, as a share of ‖ḡ‖.
+        sequential: as in `guidance`.
+        divided: as in `guidance`; otherwise the direction depends on the scale of the updates.
     """
     n = len(gram)
     live = gram.diagonal() > _TINY * max(float(gram.diagonal().max()), _TINY)
     if n == 1 or not live.any():
         return Direction(np.ones(n) / n, np.ones(n) / n, 0.0, 0.0)
     scale = float(gram.diagonal()[live].mean())
+    a = guidance(gram / scale if divided else gram, sequential, divided)
     gram = gram / scale
-    a = guidance(gram, sequential)
     b, length = gram @ a, np.sqrt(max(float(a @ gram @ a), 0.0))
-    if length < _NOTHING:  # updates cancel: what is left is rounding error
+    if length < NOTHING:  # updates cancel: what is left is rounding error
         return Direction(a, a, 0.0, 0.0)
     inside = gram[np.ix_(live, live)]
 
@@ -121,7 +132,7 @@ def direction(gram: FloatArray, c: float, sequential: bool = False) -> Direction
     weights = a + c * length / norm * w
     worst, dual = float((gram[live] @ weights).min()), value(w[live])[0]
     # the least gain is the value of the dual, or the solver has not converged
-    solved = abs(worst - dual) <= 1e-3 * max(abs(dual), length) + _NOTHING
+    solved = abs(worst - dual) <= 1e-3 * max(abs(dual), length) + NOTHING
     return Direction(weights if solved else a, a, worst * scale, dual * scale, solved)
 
 
@@ -134,6 +145,9 @@ class ConFREE(Wrapper):
     guidance: Literal["simultaneous", "sequential"] = setting(
         "simultaneous", "projections of the original updates, or one after the other"
     )
+    projection: Literal["poster", "public"] = setting(
+        "poster", "divided by ‖Δ_j‖²; public: not, as in the public code: milder for short updates"
+    )
     rescale: bool = setting(True, "divide the step by 1 + c², as the public code does")
 
     @classmethod
@@ -142,7 +156,7 @@ class ConFREE(Wrapper):
         if not algorithm.shared_update:
             hosts = [name for name, host in algorithms().items() if host.shared_update]
             raise UserError(
-                "confree takes the place of a mean of updates that clients share; "
+                f"{cls.declaration.name} takes the place of a mean of updates that clients share; "
                 f"{algorithm.declaration.name} has none. It works with {', '.join(sorted(hosts))}."
             )
 
@@ -158,7 +172,10 @@ class ConFREE(Wrapper):
         else:
             directions = {name: self._direction(gram) for name, gram in grams.items()}
         factor = 1 / (1 + self.c**2) if self.rescale and len(total) > 1 else 1.0
-        weights = {name: factor * found.weights for name, found in directions.items()}
+        weights = {
+            name: self._step(factor * found.weights, grams[name])
+            for name, found in directions.items()
+        }
         base = round.start.select([0])
         steps = {n: Mixing.step(w, receivers=round.clients, base=base) for n, w in weights.items()}
         gains = np.stack([grams[name] @ weights[name] for name in names]).sum(axis=0)
@@ -171,7 +188,16 @@ class ConFREE(Wrapper):
         return {**steps, **mixings}, asdict(conflict)
 
     def _direction(self, gram: FloatArray) -> Direction:
-        return direction(gram, self.c, self.guidance == "sequential")
+        return direction(gram, self.c, self.guidance == "sequential", self.projection == "poster")
+
+    def _step(self, weights: FloatArray, gram: FloatArray) -> FloatArray:
+        """Return the weights of the step that is taken, from those of the conflict-free one.
+
+        Args:
+            weights: One per client.
+            gram: ⟨Δ_i, Δ_j⟩ of the clients' updates of one tensor.
+        """
+        return weights
 
 
 def _negative(values: FloatArray) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Literal
 
 import numpy as np
 import torch
@@ -24,6 +25,8 @@ class ClientData:
         seed: Seed of the run.
         batch_size: Number of samples in a batch; all samples where a client has fewer.
         pooled: Whether the first client of the federation trains on the samples of all.
+        global_test: Number of samples for the purpose ``everyone``, drawn among the test samples
+            of all clients if there are more.
     """
 
     def __init__(
@@ -33,6 +36,7 @@ class ClientData:
         seed: int,
         batch_size: int,
         pooled: bool = False,
+        global_test: int | Literal["all"] = "all",
     ) -> None:
         self._clients, self._seed = clients, seed
         self.columns = dict(problem.columns())
@@ -43,6 +47,9 @@ class ClientData:
         if pooled and clients[0] == 0:
             self._train[0] = np.sort(np.concatenate([share.train for share in federation]))
         test_of_all = np.concatenate([share.test for share in federation])
+        if global_test != "all" and global_test < len(test_of_all):
+            drawn = stream(seed, "global test").permutation(len(test_of_all))[:global_test]
+            test_of_all = test_of_all[np.sort(drawn)]
         self._parts = {
             "train": _padded(self._train),
             "validation": _padded([share.validation for share in shares]),
@@ -59,7 +66,7 @@ class ClientData:
 
         Args:
             purpose: ``train``, ``validation``, ``test`` or ``everyone`` (the test samples of all
-                clients of the federation).
+                clients of the federation, or some of them).
             rows: The clients. Shorter lines are filled up with samples of weight 0.
         """
         index, weight = self._parts[purpose]

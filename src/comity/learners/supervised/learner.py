@@ -43,7 +43,9 @@ class Supervised:
         assert isinstance(settings, SupervisedSettings)
         self.settings, self._problem, self._clients = settings, problem, clients
         self._pooled = context.client_model.pooled
-        self._data = ClientData(problem, clients, context.seed, settings.batch_size, self._pooled)
+        self._data = ClientData(
+            problem, clients, context.seed, settings.batch_size, self._pooled, context.global_test
+        )
         self._stack = NetworkStack(context, self._data)
         self._steps = np.zeros(len(clients), dtype=np.int64)
         self._skipped = np.zeros(len(clients), dtype=np.int64)

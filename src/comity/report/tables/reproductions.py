@@ -58,17 +58,27 @@ def _per_client(results: PerClientResults) -> Table:
         "gives one answer to everything. Possible: for one centralised model, with the true "
         "densities and a threshold for each group."
     )
-    table = empty_table(f"{results['table']}: hypervolume per client", caption)
+    seconds = results.get("seconds", [])
+    timed = any(time["printed"] is not None for time in seconds)
+    if timed:
+        caption += " Seconds of training: ours here, mean over seeds; printed: on the authors' GPU."
+    public = results.get("reading") == "public"
+    title = f"{results['table']}: hypervolume per client"
+    table = empty_table(title + ", with defects of the public code" * public, caption)
     by_clients = results["across"] == "clients"
     first = "clients" if by_clients else "problem"
     for heading in (first, "algorithm", "printed", "ours", "constant", "possible"):
         table.add_column(heading, no_wrap=True, justify="right" if table.columns[1:] else "left")
-    for row in results["rows"]:
+    if timed:
+        table.add_column("seconds (ours, printed)", justify="right")
+    for place, row in enumerate(results["rows"]):
         name = display_names([row])[row["algorithm"]].replace(" (", "\n(")
         ours = f"{row['ours']['mean']:.3f} ± {row['ours']['std']:.3f}"
         others = (number(value, 3) for value in (row["trivial"], row["reference"]))
         about = str(row["clients"]) if by_clients else row["problem"].removeprefix("praffl-")
-        table.add_row(about, Text(name), number(row["printed"]["mean"], 3), ours, *others)
+        times = [seconds[place]["ours"]["mean"], seconds[place]["printed"]] if timed else []
+        last = [", ".join(number(value, 3) for value in times)] if timed else []
+        table.add_row(about, Text(name), number(row["printed"]["mean"], 3), ours, *others, *last)
     return table
 
 
