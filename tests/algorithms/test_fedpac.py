@@ -177,7 +177,7 @@ def test_centroids_are_weighed_by_samples_and_told_in_the_next_round():
 @pytest.mark.parametrize("known", [(0.0, 0.0), (1.0, 1.0), (1.0, 0.0)])
 def test_a_round_is_that_of_plain_pytorch(known):
     """First the head; then the body, whose features are pulled to their classes' centroids."""
-    algorithm = make("fedpac", {"strength": 0.7, "head_share": 2.0})
+    algorithm = make("fedpac", {"strength": 0.7, "head_passes": 2.0})
     learner, models, _, problem = fleet_of(algorithm, ANSWERS, optimiser="sgd", learning_rate=0.1)
     centroids = torch.randn(2, 4, generator=torch.Generator().manual_seed(3))
     told = {
@@ -189,7 +189,8 @@ def test_a_round_is_that_of_plain_pytorch(known):
         network = network_of(problem, start, client, "body.", "head.")
         body, head, lose = network[:-1], network[-1], objective_of(problem, client)
         descent = torch.optim.SGD(head.parameters(), 0.1)
-        for batch in batches_of(problem, client, 6, 16, 0):
+        passes = 2 * -(-len(problem.client_rows()[client].train) // 16)  # whatever a round has
+        for batch in batches_of(problem, client, passes, 16, 0):
             network.zero_grad()
             lose(network(batch["inputs"]), batch).backward()
             descent.step()

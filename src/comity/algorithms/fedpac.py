@@ -84,7 +84,7 @@ class FedPAC(FedAvg):
     surveys: ClassVar[tuple[str, ...]] = ("moments", "variance")
 
     strength: float = setting(1.0, "λ: pull of features to their class' centroid", at_least=0)
-    head_share: float = setting(1.0, "steps for the head, as a multiple of the body's", above=0)
+    head_passes: float = setting(1.0, "passes over the data for the head in a round", above=0)
 
     _centroids: FloatArray | None = PrivateAttr(None)
     _known: FloatArray | None = PrivateAttr(None)
@@ -131,7 +131,7 @@ class FedPAC(FedAvg):
             return {"centroids": sums / counts.clamp(min=1).unsqueeze(-1), "counts": counts}
 
         return [
-            Phase(train=("head.*",), share=self.head_share),
+            Phase(train=("head.*",), passes=self.head_passes),
             Phase(train=("body.*",), loss=aligned, after=centred),
         ]
 
