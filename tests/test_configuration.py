@@ -7,6 +7,7 @@ import pytest
 from comity.configuration import configure, parse_setting
 from comity.errors import UserError
 from comity.runs.compare import entry_values, split_entries
+from tests.tiny import tiny
 
 
 def test_defaults_are_the_papers_for_that_problem():
@@ -224,3 +225,12 @@ def test_a_split_is_refused_where_it_means_nothing(problem, message):
     assert configure({"problem": problem}).split in ("70:10:20", "paper")
     with pytest.raises(UserError, match=message):
         configure({"problem": problem, "split": "65:15:20"})
+
+
+@pytest.mark.parametrize(
+    ("participation", "clients", "count"),
+    [(0.3, 10, 3), (0.07, 100, 7), (0.1, 25, 3), (0.5, 5, 3), (0.01, 4, 1), (1.0, 7, 7)],
+)
+def test_participants_are_rounded_up_and_not_by_floating_point(participation, clients, count):
+    """⌈p N⌉; 0.07 * 100 is 7.000000000000001 for a computer."""
+    assert tiny(participation=participation).participants(clients) == count

@@ -163,6 +163,7 @@ def fleet_of(
     clients: tuple[int, ...] = (0, 1, 2),
     sizes: str = "equal",
     rounds: int = 1,
+    participation: float = 1.0,
     **settings: Any,
 ) -> tuple[Supervised, Fleet, nn.Module, DataProblem]:
     """A learner of some of three clients of an algorithm, its fleet and module, and the problem."""
@@ -175,7 +176,7 @@ def fleet_of(
     weights = preferences_of(problem)[list(clients)]
     conditional = algorithm.evaluation_preferences(objectives, "validation") is not None
     values = {**problem.defaults, "normalise": False, "compile": "no", **settings}
-    setup = ClientModel(module, conditional, rounds, pooled=algorithm.centralised)
+    setup = ClientModel(module, conditional, rounds, participation, pooled=algorithm.centralised)
     learner = Supervised(
         LearnerContext(problem, SupervisedSettings(**values), clients, weights, 1, fleet, setup)
     )

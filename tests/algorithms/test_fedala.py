@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 
@@ -44,7 +45,8 @@ def test_a_step_of_the_weights_by_hand():
     assert torch.equal(found["model.t"], tensors["model.t"]), "θ_i stands still meanwhile"
     assert training.before is not None
     taken = training.before(found, {}, None)
-    assert set(taken) == {"model.t"}
+    assert set(taken) == {"model.t", "started"}
+    assert taken["started"] == 1
     torch.testing.assert_close(taken["model.t"], torch.tensor([2.2, 0.5]))
 
 
@@ -76,11 +78,12 @@ def test_only_the_last_tensors_have_weights_and_others_are_overwritten(top, name
         assert (tensor == (2.0 if kept else 1.0)).all(), name
 
 
-def test_two_rounds_are_those_of_plain_pytorch():
-    algorithm = make("fedala", {"rate": 0.7, "share": 0.5})
+def test_three_rounds_are_those_of_plain_pytorch():
+    """In the first nothing has arrived; then W has three passes, and one in each later round."""
+    algorithm = make("fedala", {"rate": 0.7, "share": 0.5, "start_passes": 3})
     learner, models, _, problem = fleet_of(algorithm, ANSWERS, optimiser="sgd", learning_rate=0.1)
-    for round in (1, 2):
-        if round == 2:  # as if something had arrived
+    for round in (1, 2, 3):
+        if round > 1:  # as if something had arrived
             for name in models.group("arrived.*"):
                 models[name].copy_(models[name.replace("arrived.", "model.")].mean(0) * 0.8)
         start = learn(algorithm, learner, models, problem, steps=4, round=round)
@@ -98,7 +101,11 @@ def test_two_rounds_are_those_of_plain_pytorch():
                         network.get_parameter(name).copy_(wanted)
 
             mix()
-            for batch in batches_of(problem, client, 2, 16, 0, round):
+            whole = -(-len(problem.client_rows()[client].train) // 16)
+            passes = {1: 0.0, 2: 3 * 0.5, 3: 0.5}[round]
+            assert start["started"][client] == (round == 3)
+            steps = int(np.rint(passes * whole))
+            for batch in batches_of(problem, client, steps, 16, 0, round) if steps else ():
                 network.zero_grad()
                 lose(network(batch["inputs"]), batch).backward()
                 for name in top:

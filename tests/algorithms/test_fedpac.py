@@ -114,7 +114,7 @@ def round_with(clients: tuple[int, ...], everyone: tuple[int, ...]) -> Round:
     return Round(1, clients, everyone, sent, sent, np.array([1.0, 2.0, 5.0])[:n], told)
 
 
-def test_everybody_gets_a_head_of_its_own_and_one_body():
+def test_participants_get_heads_of_their_own_and_all_one_body():
     algorithm = make("fedpac", {})
     algorithm.broadcast(survey_of((0, 1, 2)))
     mixings = algorithm.mix(round_with((0, 1, 2), (0, 1, 2, 3)))
@@ -122,7 +122,23 @@ def test_everybody_gets_a_head_of_its_own_and_one_body():
     np.testing.assert_allclose(body.weights, [[0.125, 0.25, 0.625]])
     for client in range(3):
         np.testing.assert_allclose(heads.weights[heads.route[client]], ALPHA[client], atol=1e-4)
-    np.testing.assert_allclose(heads.weights[heads.route[3]], body.weights[0])
+    assert 3 not in heads.route, "an absent client keeps its head"
+    assert set(body.route) == {0, 1, 2, 3}
+
+
+def test_a_participant_without_moments_keeps_its_head_and_gives_none():
+    """The features of client 1 were not finite; its trained model is."""
+    algorithm = make("fedpac", {})
+    algorithm.broadcast(survey_of((0, 2)))
+    heads = algorithm.mix(round_with((0, 1, 2), (0, 1, 2)))["head.*"]
+    pair = [0, 2]
+    assert heads.weights[heads.route[1]].tolist() == [0, 1, 0]
+    for place, client in enumerate(pair):
+        wanted = combination(products(MOMENTS[pair]), VARIANCES[pair], place)
+        np.testing.assert_allclose(heads.weights[heads.route[client]][pair], wanted)
+    algorithm.broadcast(survey_of(()))
+    heads = algorithm.mix(round_with((0, 1, 2), (0, 1, 2)))["head.*"]
+    np.testing.assert_array_equal(heads.weights, np.eye(3))
 
 
 def test_heads_are_given_by_name_and_not_by_place():
@@ -161,7 +177,7 @@ def test_centroids_are_weighed_by_samples_and_told_in_the_next_round():
 @pytest.mark.parametrize("known", [(0.0, 0.0), (1.0, 1.0), (1.0, 0.0)])
 def test_a_round_is_that_of_plain_pytorch(known):
     """First the head; then the body, whose features are pulled to their classes' centroids."""
-    algorithm = make("fedpac", {"strength": 0.7, "head_share": 2.0})
+    algorithm = make("fedpac", {"strength": 0.7, "head_passes": 2.0})
     learner, models, _, problem = fleet_of(algorithm, ANSWERS, optimiser="sgd", learning_rate=0.1)
     centroids = torch.randn(2, 4, generator=torch.Generator().manual_seed(3))
     told = {
@@ -173,7 +189,8 @@ def test_a_round_is_that_of_plain_pytorch(known):
         network = network_of(problem, start, client, "body.", "head.")
         body, head, lose = network[:-1], network[-1], objective_of(problem, client)
         descent = torch.optim.SGD(head.parameters(), 0.1)
-        for batch in batches_of(problem, client, 6, 16, 0):
+        passes = 2 * -(-len(problem.client_rows()[client].train) // 16)  # whatever a round has
+        for batch in batches_of(problem, client, passes, 16, 0):
             network.zero_grad()
             lose(network(batch["inputs"]), batch).backward()
             descent.step()
@@ -229,3 +246,30 @@ def test_clients_receive_one_body_and_heads_of_their_own():
         assert torch.equal(request.models["body.0.weight"][0], request.models["body.0.weight"][1])
         heads = request.models["head.weight"]
         assert not torch.equal(heads[0], heads[1])
+
+
+def test_absent_clients_keep_their_heads_and_get_the_new_body():
+    """A head is the one combined after a client's last round, or the first; a body the last."""
+    configuration = tiny(
+        problem="tiny-answers", algorithm="fedpac", chunk=4, rounds=5, participation=0.5
+    )
+    with EmbeddedEngine(configuration) as engine:
+        server = Server(configuration)
+        heads = {client: server.initial["head.weight"][client].clone() for client in range(4)}
+        lone = 0
+        for (record,) in RoundLoop(engine, server).rounds():
+            models = server.last_request()[0].models
+            assert models is not None
+            for client in range(4):
+                head = models["head.weight"][client]
+                assert torch.equal(head, heads[client]) == (client not in record.clients)
+                heads[client] = head.clone()
+                assert torch.equal(models["body.0.weight"][client], models["body.0.weight"][0])
+            lone += any(client not in record.clients for client in range(4))
+            mixing = record.mixing
+            assert mixing is not None
+            np.testing.assert_allclose(mixing.sum(axis=1), 1.0)
+        assert lone == 5
+        RoundLoop(engine, server).finish()
+        for client, head in heads.items():
+            assert torch.equal(engine.models(kept=False)["head.weight"][client], head)

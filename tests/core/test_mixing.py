@@ -147,6 +147,34 @@ def test_tensors_with_different_routes_make_one_model_per_client():
     assert models["b"].tolist() == [[4.0], [8.0]]
 
 
+def test_a_client_that_a_mixing_does_not_name_keeps_these_tensors():
+    """One body (b) for all, heads (a) for clients 4 and 9 only; 5 is named by none."""
+    mixings = {
+        "a": Mixing.personal(np.array([[0.0, 1, 0], [1, 0, 1]]), [4, 9]),
+        "*": Mixing.shared(np.array([1.0, 2, 1]), [4, 7, 9]),
+    }
+    sent = Fleet({**SENT.tensors, "target.a": SENT["a"] * 2})
+    old = scalars(a=[10.0 * i for i in range(10)], b=[0.0] * 10)
+    old = Fleet({**old.tensors, "target.a": old["a"] + 1})
+
+    def previous(names, clients):
+        return Fleet({name: old[name] for name in names}).select(clients)
+
+    models, route = mixed(mixings, sent, START, previous)
+    assert route == {4: 0, 7: 1, 9: 2}
+    assert models["a"].tolist() == [[2.0], [70.0], [3.5]]
+    assert models["target.a"].tolist() == [[4.0], [71.0], [7.0]]
+    assert models["b"].tolist() == [[4.0], [4.0], [4.0]]
+    matrix = who_from_whom(mixings, {"a": 3, "b": 1}, clients=[4, 5, 7, 9], senders=[4, 7, 9])
+    expected = [
+        [0.25 / 4, 0, 3.5 / 4, 0.25 / 4],
+        [np.nan] * 4,
+        [0.25, 0, 0.5, 0.25],  # what it keeps does not count
+        [1.75 / 4, 0, 0.5 / 4, 1.75 / 4],
+    ]
+    np.testing.assert_allclose(matrix, expected)
+
+
 def test_who_learns_from_whom_counts_tensors_by_their_size():
     matrix = who_from_whom(MIXINGS, {"a": 3, "b": 1}, clients=[4, 5, 7, 9], senders=[4, 7, 9])
     nan = [np.nan] * 4

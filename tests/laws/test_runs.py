@@ -342,6 +342,101 @@ def test_7_absent_clients_keep_their_state(plain):
         assert len(seen) > 2, "the selection must change from round to round"
 
 
+def of_its_cluster(server: Server, record, name: str, client: int, before, models) -> None:
+    """An absent client gets its cluster's model, if somebody of its cluster took part."""
+    rows = held(server)[name]
+    (cluster,) = [members for members in record.clusters if client in members]
+    here = [other for other in cluster if other in record.clients]
+    wanted = rows[here[0]] if here else before[name][client]
+    assert torch.equal(rows[client], wanted), (name, client)
+
+
+def of_its_last_upload(server: Server, record, name: str, client: int, before, models) -> None:
+    """Participants' models are mixed with the client's own last one, which the server keeps."""
+    allocator = server.algorithm._allocator  # type: ignore[attr-defined]
+    assert torch.equal(allocator.stored[name][client], models[name][client]), (name, client)
+
+
+def of_participants(server: Server, record, name: str, client: int, before, models) -> None:
+    """Participants' models to choose from are offered to all; a client's own is not among them."""
+    rows = held(server)[name]
+    offered = {row.numpy().tobytes() for row in rows[client]}
+    assert offered <= {models[name][c].numpy().tobytes() for c in record.clients}
+
+
+PERSONAL = ("cfl", "fedamp", "fedfomo", "fedpac", "fedpref", "matfl", "pfedrlla")
+"""Some algorithms whose server models differ from client to client: the law must see it."""
+OWN_RULES = {"cfl": of_its_cluster, "pfedrlla": of_its_last_upload, "fedfomo": of_participants}
+"""Checks of algorithms whose server makes something for absent clients as well."""
+
+
+def waits(server: Server, record, name: str, client: int, before, models) -> None:
+    """The rule of all other algorithms: the server holds what it held."""
+    assert torch.equal(held(server)[name][client], before[name][client]), (name, client)
+
+
+def held(server: Server) -> dict[str, list[torch.Tensor]]:
+    """The server's tensors for each client, by name."""
+    models = server.last_request()[0].models
+    assert models is not None
+    return {name: [row.clone() for row in models[name]] for name in models}
+
+
+def received_as(algorithm: type[Algorithm], name: str) -> str:
+    """The local name of a tensor that travels."""
+    for prefix, local in algorithm.receive_as.items():
+        if name.startswith(prefix):
+            return name.replace(prefix, local, 1)
+    return name
+
+
+def test_7_personal_tensors_wait_for_their_client(plain):
+    """Every tensor that is a client's own, over all rounds and the last delivery.
+
+    A tensor that does not travel changes in the client's own rounds alone. One that travels is the
+    same for all clients after a mixing, or it is personal: then the server mixes it for
+    participants alone, and holds what it was for all others.
+    """
+    if plain["algorithm"] in EVERYBODY or not find(plain["algorithm"]).communicates:
+        return
+    configuration = tiny(
+        **plain, participation=0.5, chunk=4, rounds=6, keep="last", fine_tune="none"
+    )
+    algorithm, rule = find(plain["algorithm"]), OWN_RULES.get(plain["algorithm"], waits)
+    with EmbeddedEngine(configuration) as engine:
+        server = Server(configuration)
+        names = engine.models(kept=False)
+        landing = {received_as(algorithm, name) for name in server.initial}
+        private = [name for name in names if name not in landing]
+        own = engine.models(kept=False).clone()
+        before = {name: list(tensor.clone()) for name, tensor in server.initial.tensors.items()}
+        loop, personal = RoundLoop(engine, server), set[str]()
+        for (record,) in loop.rounds():
+            absent = [c for c in server.clients if c not in record.clients]
+            now, models = held(server), engine.models(kept=False)
+            for name in private:
+                for client in absent:
+                    assert torch.equal(models[name][client], own[name][client]), (name, client)
+            for name, rows in now.items():
+                if name not in before or all(torch.equal(row, rows[0]) for row in rows):
+                    continue
+                personal.add(name)
+                for client in absent:
+                    rule(server, record, name, client, before, models)
+            own, before = models.clone(), now
+        request, _ = server.last_request()
+        loop.finish()
+        last = engine.models(kept=False)
+        for name in private:
+            assert torch.equal(last[name], own[name]), f"{name}: changed by the last delivery"
+        assert request.models is not None
+        if not algorithm.ensembles and plain["algorithm"] != "fedfomo":
+            for name in set(before) & set(server.initial):
+                local = last[received_as(algorithm, name)]
+                assert torch.equal(local, request.models[name]), name
+    assert personal or plain["algorithm"] not in PERSONAL, "the law looked at nothing"
+
+
 class LosingAnswers(EmbeddedEngine):
     """An engine on which clients work and their answers are lost."""
 

@@ -24,6 +24,8 @@ class Adaptive(nn.Module):
         super().__init__()
         self.model, self.arrived = model, frozen(model)
         names = [name for name, _ in model.named_parameters()]
+        self.started = nn.Parameter(torch.zeros(()), requires_grad=False)
+        """One as soon as the client has mixed for the first time."""
         self.top = nn.ParameterDict(
             {
                 name.replace(".", "/"): torch.ones_like(model.get_parameter(name))
@@ -44,6 +46,12 @@ def adapted(parameters: Tree) -> Tree:
     return add_prefix({**arrived, **mixed}, "model.")
 
 
+def differs(parameters: Tree) -> Tensor:
+    """Return 1 if a received model differs from the client's own, else 0: nothing arrived yet."""
+    own, arrived = strip_prefix(parameters, "model."), strip_prefix(parameters, "arrived.")
+    return torch.stack([(arrived[k] != own[k]).any() for k in own]).any().float()
+
+
 @algorithm(
     "fedala",
     title="FedALA",
@@ -52,7 +60,12 @@ def adapted(parameters: Tree) -> Tree:
     communication="the model, both ways; W stays",
 )
 class FedALA(FedAvg):
-    """W ← clip(W − η ∇_θ̂ L ∘ (θ − θ_i), 0, 1), then θ_i ← θ̂ and local training of all tensors."""
+    """W ← clip(W − η ∇_θ̂ L ∘ (θ − θ_i), 0, 1), then θ_i ← θ̂ and local training of all tensors.
+
+    The first time that a client mixes, W is trained for `start_passes` passes, later for one. The
+    public code goes on until the last ten losses deviate by less than 0.1, after at least eleven
+    passes, which is the default here.
+    """
 
     needs: ClassVar[frozenset[Need]] = frozenset({"losses"})
     sends: ClassVar[tuple[str, ...]] = ("model.*",)
@@ -60,7 +73,10 @@ class FedALA(FedAvg):
 
     top: int = setting(2, "how many of the last tensors have weights of their own", at_least=1)
     rate: float = setting(1.0, "η: step size of W", above=0)
-    share: float = setting(0.8, "steps for W, as a share of the round's", above=0)
+    share: float = setting(0.8, "share of the data in a pass for W", above=0)
+    start_passes: int = setting(
+        11, "passes for W when a client mixes for the first time", at_least=1
+    )
 
     def build(self, model: nn.Module, problem: Problem) -> nn.Module:
         return Adaptive(model, self.top)
@@ -73,10 +89,15 @@ class FedALA(FedAvg):
         def moved(parameters: Tree, grads: Tree, view: View) -> Tree:
             return {k: (parameters[k] - self.rate * g).clamp(0.0, 1.0) for k, g in grads.items()}
 
+        def passes(parameters: Tree) -> Tensor:
+            started = parameters["started"]
+            return differs(parameters) * (started + (1 - started) * self.start_passes) * self.share
+
         def taken(parameters: Tree, everything: Batch, view: View) -> Tree:
-            return adapted(parameters)
+            started = torch.maximum(parameters["started"], differs(parameters))
+            return {"started": started, **adapted(parameters)}
 
         return [
-            Phase(train=("top.*",), loss=loss, share=self.share, rate=0.0, after_step=moved),
+            Phase(train=("top.*",), loss=loss, passes=passes, rate=0.0, after_step=moved),
             Phase(train=("model.*",), before=taken),
         ]

@@ -72,7 +72,10 @@ def combination(moments: FloatArray, variances: FloatArray, client: int) -> Floa
     ),
 )
 class FedPAC(FedAvg):
-    """First the head, then the body on f_i + λ mean ‖z − c_y‖²; heads by how alike the data are."""
+    """First the head, then the body on f_i + λ mean ‖z − c_y‖²; heads by how alike the data are.
+
+    All clients get the new body; heads are combined for the participants alone.
+    """
 
     needs: ClassVar[frozenset[Need]] = frozenset({"classes", "losses"})
     shared_update: ClassVar[tuple[str, ...]] = ("body.*",)
@@ -81,7 +84,7 @@ class FedPAC(FedAvg):
     surveys: ClassVar[tuple[str, ...]] = ("moments", "variance")
 
     strength: float = setting(1.0, "λ: pull of features to their class' centroid", at_least=0)
-    head_share: float = setting(1.0, "steps for the head, as a multiple of the body's", above=0)
+    head_passes: float = setting(1.0, "passes over the data for the head in a round", above=0)
 
     _centroids: FloatArray | None = PrivateAttr(None)
     _known: FloatArray | None = PrivateAttr(None)
@@ -128,7 +131,7 @@ class FedPAC(FedAvg):
             return {"centroids": sums / counts.clamp(min=1).unsqueeze(-1), "counts": counts}
 
         return [
-            Phase(train=("head.*",), share=self.head_share),
+            Phase(train=("head.*",), passes=self.head_passes),
             Phase(train=("body.*",), loss=aligned, after=centred),
         ]
 
@@ -141,16 +144,20 @@ class FedPAC(FedAvg):
         self._known = (counts.sum(axis=0) > 0).astype(np.float64)
         self._centroids = sums / np.maximum(counts.sum(axis=0), 1.0)[:, None]
         body = Mixing.shared(round.sizes, receivers=round.clients)
-        known = [client for client in round.participants if client in self._moments]
-        if len(known) < len(round.participants):  # a participant's features were not finite
-            return {"*": body}
-        stacked = np.stack([self._moments[client][0].ravel() for client in known])
-        products = stacked @ stacked.T
-        variances = np.array([self._moments[client][1] for client in known])
-        rows = np.stack([combination(products, variances, i) for i in range(len(known))])
-        mean = body.weights[:1]
-        absent = [client for client in round.clients if client not in known]
-        route = {client: row for row, client in enumerate(known)} | dict.fromkeys(
-            absent, len(known)
-        )
-        return {"head.*": Mixing(np.concatenate([rows, mean]), route), "*": body}
+        heads = Mixing.personal(self._head_weights(round), receivers=round.participants)
+        return {"head.*": heads, "*": body}
+
+    def _head_weights(self, round: Round) -> FloatArray:
+        """Return weights over the sent heads, one row per participant.
+
+        A participant whose moments were not finite keeps the head that it sent, for itself alone.
+        """
+        places = [i for i, client in enumerate(round.participants) if client in self._moments]
+        weights = np.eye(len(round.participants))
+        if places:
+            known = [self._moments[round.participants[i]] for i in places]
+            stacked = np.stack([moments.ravel() for moments, _ in known])
+            products, variances = stacked @ stacked.T, np.array([v for _, v in known])
+            rows = [combination(products, variances, i) for i in range(len(places))]
+            weights[np.ix_(places, places)] = np.stack(rows)
+        return weights

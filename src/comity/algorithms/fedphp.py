@@ -1,4 +1,4 @@
-"""FedPHP (Li et al., 2021): a client's historical model teaches the received one."""
+"""FedPHP (Li et al., 2021): a client's inherited model teaches the received one, and predicts."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from comity.algorithms.base import Need, algorithm
 from comity.algorithms.fedavg import FedAvg
 from comity.algorithms.parts import Split, add_prefix, frozen, mmd, split, strip_prefix
 from comity.core.phases import Batch, Phase, View
-from comity.core.typing import Tree
+from comity.core.typing import FloatArray, Tree
 from comity.problems import Problem
 from comity.settings import setting
 
 
 class Inherited(nn.Module):
-    """The model, and the historical private model (HPM)."""
+    """The model, and the inherited private model (HPM), which predicts."""
 
     def __init__(self, model: Split) -> None:
         super().__init__()
@@ -26,13 +26,16 @@ class Inherited(nn.Module):
         """Number of rounds that the client has taken part in."""
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """Return outputs; in training, outputs, features and the HPM's features side by side."""
-        features = self.model.features(inputs)
-        outputs: Tensor = self.model.head(features)
-        if not self.training:
-            return outputs
+        """Return the HPM's outputs, and the model's before the client's first round.
+
+        In training, the model's outputs, its features and the HPM's features side by side.
+        """
         assert isinstance(self.history, Split)
-        return torch.cat([outputs, features, self.history.features(inputs)], dim=-1)
+        features, inherited = self.model.features(inputs), self.history.features(inputs)
+        outputs: Tensor = self.model.head(features)
+        if self.training:
+            return torch.cat([outputs, features, inherited], dim=-1)
+        return torch.where(self.rounds > 0, self.history.head(inherited), outputs)
 
 
 @algorithm(
@@ -43,7 +46,12 @@ class Inherited(nn.Module):
     communication="the model, both ways; historical models stay",
 )
 class FedPHP(FedAvg):
-    """(1 − λ) f_i + λ MMD(features, HPM's); then HPM ← μ_t HPM + (1 − μ_t) θ, μ_t = μ t / T."""
+    """(1 − λ) f_i + λ MMD(features, HPM's); then HPM ← μ_t HPM + (1 − μ_t) θ, μ_t = μ t / T.
+
+    t counts the client's earlier rounds, T is the number of rounds in which a client may expect to
+    take part. The first HPM is the initial model. As in the authors' code, a client predicts with
+    its HPM: the received model is only where the next training starts.
+    """
 
     needs: ClassVar[frozenset[Need]] = frozenset({"losses"})
     sends: ClassVar[tuple[str, ...]] = ("model.*",)
@@ -58,22 +66,23 @@ class FedPHP(FedAvg):
     def build(self, model: nn.Module, problem: Problem) -> nn.Module:
         return Inherited(Split(*split(model, problem)))
 
+    def predictor(self, module: nn.Module, preference: FloatArray) -> nn.Module:
+        assert isinstance(module, Inherited)
+        return module.history if module.rounds > 0 else module.model
+
     def phases(self, problem: Problem) -> list[Phase]:
         def loss(parameters: Tree, batch: Batch, view: View) -> Tensor:
             width = parameters["model.head.weight"].shape[-2:]
             together = view.forward(parameters, batch["inputs"])
             parts = torch.split(together, [width[0], width[1], width[1]], dim=-1)
             taught = mmd(parts[1], parts[2])
-            first = parameters["rounds"] == 0  # there is no history yet
-            strength = torch.where(first, 0.0, self.strength)
-            return (1 - strength) * view.objective(parts[0], batch) + strength * taught
+            return (1 - self.strength) * view.objective(parts[0], batch) + self.strength * taught
 
         def inherited(parameters: Tree, everything: Batch, view: View) -> Tree:
-            turn = parameters["rounds"] + 1
-            grown = self.momentum * (turn / view.rounds).clamp(max=1.0)
-            mu = torch.where(turn == 1, 0.0, grown)
+            expected = max(int(view.participation * view.rounds), 1)
+            mu = self.momentum * (parameters["rounds"] / expected).clamp(max=1.0)
             own, old = strip_prefix(parameters, "model."), strip_prefix(parameters, "history.")
             mixed = {k: mu * old[k] + (1 - mu) * own[k] for k in old}
-            return {"rounds": turn, **add_prefix(mixed, "history.")}
+            return {"rounds": parameters["rounds"] + 1, **add_prefix(mixed, "history.")}
 
         return [Phase(train=("model.*",), loss=loss, after=inherited)]

@@ -6,6 +6,7 @@ again gives the same bits.
 
 from __future__ import annotations
 
+import math
 from typing import Annotated, Any, Literal
 
 import tomli_w
@@ -59,7 +60,7 @@ class Configuration(Settings):
         EVEN["split"], "parts of a client's data for training, validation and test"
     )
     participation: float = setting(
-        1.0, "share of the clients that take part in a round", above=0, at_most=1
+        1.0, "share p of the clients that take part in a round: ⌈p N⌉", above=0, at_most=1
     )
     absences: list[Absence] = setting(
         [], "simulated absences: [round, client, exchange], exchange one of survey, round, finish"
@@ -127,8 +128,9 @@ class Configuration(Settings):
         return self.get_algorithm().build(problem.model(), problem)
 
     def participants(self, clients: int) -> int:
-        """Return the number of participants of a round among this many clients."""
-        return max(1, round(self.participation * clients))
+        """Return the number of participants of a round among this many clients: ⌈p N⌉."""
+        # 0.07 * 100 is a little more than 7 in floating point, and must not become 8
+        return max(1, math.ceil(round(self.participation * clients, 9)))
 
     @property
     def keeps_together(self) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Literal
@@ -32,7 +32,7 @@ class Mixing:
     """Rows x givers, non-negative; the givers are the clients that sent, in their order. Rows sum
     to one unless there is a ``base``."""
     route: Mapping[int, int] = field(default_factory=dict)
-    """Client id -> row. Clients without a row keep the server model that they had."""
+    """Client id -> row. A client without a row keeps what the server had for it in this group."""
     base: Fleet | None = None
     """Model (one row) from which a step starts. A row is then base + Σ weight · (sent − start), a
     step along the clients' updates, and its weights need not sum to one."""
@@ -99,7 +99,7 @@ class Pick:
     senders: int
     """Number of clients that sent."""
     route: Mapping[int, int] = field(default_factory=dict)
-    """Client id -> row. Clients without a row keep the models that they had."""
+    """Client id -> row. A client without a row keeps what the server had for it in this group."""
 
     @property
     def weights(self) -> FloatArray:
@@ -121,17 +121,27 @@ Mixings = Mapping[str, Mixing | Pick]
 """Mixings by name of a tensor or pattern of names (``"*"``, ``"model.head.*"``)."""
 
 
-def mixed(mixings: Mixings, sent: Fleet, start: Fleet) -> tuple[Fleet, dict[int, int]]:
+def mixed(
+    mixings: Mixings,
+    sent: Fleet,
+    start: Fleet,
+    previous: Callable[[Sequence[str], Sequence[int]], Fleet] | None = None,
+) -> tuple[Fleet, dict[int, int]]:
     """Return the server models that mixings make, and the row of them that each client receives.
+
+    A client that some mixings name and others do not keeps its previous tensors in the groups of
+    the others. Clients that no mixing names have no row.
 
     Args:
         mixings: The mixing of each group of tensors.
         sent: Models sent by the clients, one row per sender.
         start: The models from which these clients started the round, one row per sender.
+        previous: ``(names, clients)`` -> these tensors of the server models of these clients before
+            this mixing, one row per client; needed only where mixings name different clients.
     """
     for mixing in mixings.values():
         mixing.check(len(sent))
-    route, rows = _common_route(mixings)
+    route, one_for_each = _common_route(mixings)
     tensors = {}
     for name in sent:
         mixing = mixings[_key(mixings, name)]
@@ -145,7 +155,13 @@ def mixed(mixings: Mixings, sent: Fleet, start: Fleet) -> tuple[Fleet, dict[int,
             # tensors that the base lacks, such as target networks, step from their start
             base = mixing.base[name] if name in mixing.base.tensors else start[name][:1]
             models = base + step
-        tensors[name] = models if rows is None else models[rows[_key(mixings, name)]]
+        if one_for_each:
+            models = models[[mixing.route.get(client, -1) for client in route]]
+            keeping = [client for client in route if client not in mixing.route]
+            if keeping:
+                assert previous is not None, "mixings name different clients"
+                models[[route[client] for client in keeping]] = previous([name], keeping)[name]
+        tensors[name] = models
     return Fleet(tensors), route
 
 
@@ -154,7 +170,8 @@ def who_from_whom(
 ) -> FloatArray:
     """Return how much each client takes from each (clients x clients), averaged over tensors.
 
-    Rows sum to one; rows of clients that receive nothing are NaN.
+    Rows sum to one; rows of clients that receive nothing are NaN. Tensors that a client keeps do
+    not count.
 
     Args:
         mixings: The mixing of each group of tensors.
@@ -168,9 +185,11 @@ def who_from_whom(
     for name, size in sizes.items():
         counts[_key(mixings, name)] += size
     counted = [(mixings[key], count) for key, count in counts.items() if count]
-    for client in next(iter(mixings.values())).route:
+    for client in _common_route(mixings)[0]:
         shares = np.zeros(len(clients))
         for mixing, count in counted:
+            if client not in mixing.route:
+                continue
             row = mixing.weights[mixing.route[client]] * count
             if isinstance(mixing, Mixing) and mixing.stored is not None:
                 shares += row
@@ -186,21 +205,17 @@ def _key(mixings: Mixings, name: str) -> str:
     return name if name in mixings else next(key for key in mixings if fnmatchcase(name, key))
 
 
-def _common_route(
-    mixings: Mixings,
-) -> tuple[dict[int, int], dict[str, list[int]] | None]:
-    """Return one route for all tensors, and None if all mixings share it as it is.
+def _common_route(mixings: Mixings) -> tuple[dict[int, int], bool]:
+    """Return one route for all tensors, and whether it has one row per client.
 
-    Mixings with different routes need one server model per client; the second value is then, for
-    each mixing, the rows of which these models are made.
+    Mixings with different routes need one server model per client that any of them names;
+    otherwise the common route is that of every mixing.
     """
-    routes = {key: dict(mixing.route) for key, mixing in mixings.items()}
-    first = next(iter(routes.values()))
-    if all(route == first for route in routes.values()):
-        return first, None
-    clients = sorted(first)
-    rows = {key: [route[client] for client in clients] for key, route in routes.items()}
-    return {client: row for row, client in enumerate(clients)}, rows
+    routes = [dict(mixing.route) for mixing in mixings.values()]
+    if all(route == routes[0] for route in routes):
+        return routes[0], False
+    clients = sorted({client for route in routes for client in route})
+    return {client: row for row, client in enumerate(clients)}, True
 
 
 def row_normalised(weights: FloatArray) -> FloatArray:

@@ -40,6 +40,8 @@ class View:
     """The learner's step size."""
     rounds: int = 1
     """Number of rounds of the federation."""
+    participation: float = 1.0
+    """Share of the clients that take part in a round."""
     passes: Tensor = field(default_factory=lambda: torch.zeros(()))
     """Passes over the client's data in this phase so far (scalar)."""
     forward: Callable[..., Tensor] = _nothing
@@ -81,6 +83,9 @@ class Phase:
     """Name patterns of the tensors that are trained; all others stay fixed."""
     share: float = 1.0
     """Share of the round's steps that this phase takes; shares may add up to more than 1."""
+    passes: float | Callable[[Tree], Tensor] | None = None
+    """Passes over the client's data that this phase takes, in place of ``share``: a number, or
+    ``(parameters)`` -> a scalar. Supervised learning only."""
     draw: Callable[[np.random.Generator, int, int], Mapping[str, FloatArray]] | None = None
     """``(generator, steps, batch size)`` -> all random numbers of the loss, one row per step."""
     before: Update | None = None
@@ -110,5 +115,7 @@ class ClientModel:
     """Its forward takes one or several preferences after the inputs."""
     rounds: int = 1
     """Number of rounds of the federation."""
+    participation: float = 1.0
+    """Share of the clients that take part in a round."""
     pooled: bool = False
     """The first client trains on the data of all clients, and no other client trains."""

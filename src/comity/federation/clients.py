@@ -85,6 +85,7 @@ class Clients:
                     configuration.get_module(),
                     conditional,
                     configuration.rounds,
+                    configuration.participation,
                     pooled=self._algorithm.centralised,
                 ),
                 configuration.global_test,

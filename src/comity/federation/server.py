@@ -300,17 +300,20 @@ class Server:
         return [self._place[client] for client in clients]
 
     def _store(self, sent: Fleet, start: Fleet, mixings: Mapping[str, Mixing | Pick]) -> None:
-        """Mix, and keep the server models of clients that the new route does not name."""
-        rows, route = mixed(mixings, sent, start)
+        """Mix, and keep what the server had for clients that a mixing does not name."""
+        rows, route = mixed(mixings, sent, start, self._previous)
         waiting = [client for client in self.clients if client not in route]
         if waiting:
-            if self._rows is None:
-                old = self._initial(tuple(sent), waiting)
-            else:
-                old = self._rows.select([self._route[client] for client in waiting])
             route.update({client: len(rows) + i for i, client in enumerate(waiting)})
-            rows = Fleet.cat([rows, old])
+            rows = Fleet.cat([rows, self._previous(tuple(sent), waiting)])
         self._rows, self._route = rows, route
+
+    def _previous(self, names: Sequence[str], clients: Sequence[int]) -> Fleet:
+        """Return tensors that the server holds for some clients; at first, the initial ones."""
+        if self._rows is None:
+            return self._initial(names, clients)
+        rows = [self._route[client] for client in clients]
+        return Fleet({name: self._rows[name] for name in names}).select(rows)
 
     # -- persistence -----------------------------------------------------------------------
 

@@ -123,7 +123,7 @@ def weights_of(mixings: Any) -> tuple[np.ndarray, np.ndarray]:
     return head.weights, body.weights
 
 
-@pytest.mark.parametrize("rule", ["weighted", "agent", "local"])
+@pytest.mark.parametrize("rule", ["weighted", "agent", "mean", "local"])
 def test_either_part_follows_any_rule(rule):
     """Which is how the paper takes its method apart."""
     head, body = weights_of(algorithm(head=rule, body="weighted").mix(round_of()))
@@ -132,8 +132,10 @@ def test_either_part_follows_any_rule(rule):
     np.testing.assert_array_equal(head, weighted)
     if rule == "local":
         np.testing.assert_array_equal(head, np.eye(4))
+    if rule == "mean":
+        np.testing.assert_allclose(head, np.tile([1 / 3, 1 / 3, 1 / 3, 0], (4, 1)))
     if rule == "agent":
-        assert (head[:, 3] == [0, 0, 0, head[3, 3]]).all(), "only to itself does it give anything"
+        assert (head[:, 3] == 0).all(), "a client that has not trained gives nothing, to nobody"
         assert (head[:3, :3] > 0).all()
 
 
@@ -155,6 +157,23 @@ def test_givers_are_the_last_participants_and_everybodys_last_model_is_its_own()
     own = {0: models(4, 1)[HEAD][0], 1: models(4, 2)[HEAD][1], 3: models(4, 2)[HEAD][3]}
     wanted = sum(float(head[0, giver]) * model for giver, model in own.items())
     torch.testing.assert_close(found[HEAD][route[0]], wanted, rtol=1e-4, atol=1e-5)
+
+
+def test_first_deliveries_have_nothing_of_the_initial_model():
+    """Client 3 adds its own head from its first round on, and not before; weights sum to one."""
+    made = algorithm(warmup=9)
+    for number, present in ((1, (0, 1)), (2, (1, 2)), (3, (0, 3)), (4, (0, 1))):
+        head, body = weights_of(made.mix(round_of(number, present, asked=2)))
+        for weights in (head, body):
+            assert (weights[3, 3] > 0) == (number >= 3)
+            np.testing.assert_allclose(weights.sum(axis=1), 1.0)
+        assert (head[2, 2] > 0) == (number >= 2)
+    allocator = made._allocator
+    assert allocator is not None
+    allocator._sizes[3] = 0.0
+    offered = allocator.offer(np.zeros((4, 3)))  # nothing decided: its givers alike
+    np.testing.assert_allclose(offered[3], [0.5, 0.5, 0, 0])
+    np.testing.assert_allclose(offered[:3], np.eye(4)[:3])
 
 
 def test_random_weights_at_first_then_the_agents():

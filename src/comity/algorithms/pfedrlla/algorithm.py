@@ -36,7 +36,7 @@ from comity.errors import UserError
 from comity.problems import DataProblem, Problem
 from comity.settings import setting
 
-Rule = Literal["weighted", "agent", "local"]
+Rule = Literal["weighted", "agent", "mean", "local"]
 _MOST = 100  # clients of whom a history keeps who took how much of whom
 
 
@@ -59,8 +59,8 @@ class PFedRLLA(Algorithm):
     sends: ClassVar[tuple[str, ...]] = (f"{MODEL}*",)
     surveys: ClassVar[tuple[str, ...]] = ("before", "after")
 
-    body: Rule = setting("weighted", "bodies by data size, by the agent, or not at all (local)")
-    head: Rule = setting("agent", "heads by the agent, by data size, or not at all (local)")
+    body: Rule = setting("weighted", "bodies: by data size, agent, plain mean, or left local")
+    head: Rule = setting("agent", "heads: by the agent, data size, plain mean, or left local")
     cut: str = setting("auto", "the head: auto, or patterns of its tensors, e.g. body.8.*,head.*")
     agent: Annotated[str, AfterValidator(agent_file.with_fingerprint)] = setting(
         "", "file of an agent that pretrain made; without one, it learns from nothing"
@@ -166,7 +166,7 @@ class PFedRLLA(Algorithm):
         allocator = self._allocator
         allocator.take(round.participants, round.sent, round.sizes)
         rules: dict[Rule, FloatArray] = {"local": np.eye(len(round.clients))}
-        rules["weighted"] = allocator.by_size()
+        rules |= {"weighted": allocator.by_size(), "mean": allocator.mean()}
         if self._has_agent:
             self._learn(allocator, round)
             rules["agent"] = allocator.offer(self._weights(allocator, round))

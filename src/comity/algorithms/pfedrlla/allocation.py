@@ -116,10 +116,16 @@ class Allocator:
         return self._states
 
     def offer(self, weights: FloatArray) -> FloatArray:
-        """Clip and normalise weights over slots, a row per client; return weights over clients."""
-        weights = np.clip(weights, 0.0, None)
+        """Clip and normalise weights over slots, a row per client; return weights over clients.
+
+        A client that has not trained yet has nothing to add to what it gets.
+        """
+        weights, untrained = np.clip(weights, 0.0, None), self._sizes == 0
         weights[:, len(self._previous) : -1] = 0.0
-        weights[weights.sum(axis=1) <= 0, -1] = 1.0  # left alone
+        weights[untrained, -1] = 0.0
+        alone = weights.sum(axis=1) <= 0
+        weights[alone & ~untrained, -1] = 1.0
+        weights[alone & untrained, : len(self._previous)] = 1.0
         self._offered = weights / weights.sum(axis=1, keepdims=True)
         return self.spread()
 
@@ -134,6 +140,12 @@ class Allocator:
         weights[:, : len(self._previous)] = self._sizes[self._previous]
         weights[:, -1] = self._sizes
         return row_normalised(self._spread(weights))
+
+    def mean(self) -> FloatArray:
+        """Return equal weights over the givers, for all clients alike, as in FedAvg."""
+        weights = np.zeros((len(self.clients),) * 2)
+        weights[:, self._previous] = 1 / len(self._previous)
+        return weights
 
     def _spread(self, weights: FloatArray) -> FloatArray:
         """Turn weights over slots into weights over clients: a giver counts twice for itself."""

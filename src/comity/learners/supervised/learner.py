@@ -18,7 +18,7 @@ from torch.func import vmap
 
 from comity.core.fleet import Fleet
 from comity.core.phases import Update
-from comity.core.typing import FloatArray, IntArray, NamedArrays
+from comity.core.typing import FloatArray, IntArray, NamedArrays, Tree
 from comity.errors import UserError
 from comity.learners.base import LearnerContext, Task
 from comity.learners.supervised.client_data import ClientData
@@ -160,17 +160,29 @@ class Supervised:
     def train(self, fleet: Fleet, rows: IntArray, task: Task) -> None:
         """Train clients in place, phase by phase, each phase cohort by cohort."""
         left = np.maximum(task.goal - self._steps[rows], 0)
-        ends = np.cumsum([0.0, *(phase.share for phase in task.phases)])
-        bounds = np.rint(np.outer(ends, left)).astype(np.int64)
-        for number in range(len(task.phases)):
+        shares = [phase.share if phase.passes is None else 0.0 for phase in task.phases]
+        bounds = np.rint(np.outer(np.cumsum([0.0, *shares]), left)).astype(np.int64)
+        for number, phase in enumerate(task.phases):
             steps = bounds[number + 1] - bounds[number]
-            if (most := task.phases[number].steps) is not None:
-                steps = np.minimum(steps, most)
+            if phase.passes is not None:
+                steps = np.where(left > 0, self._steps_of_passes(phase.passes, fleet, rows), 0)
+            if phase.steps is not None:
+                steps = np.minimum(steps, phase.steps)
             for places in self._cohorts(rows, steps):
                 models = fleet.select(rows[places])
                 self._run(models, PhasePlan(task, number, rows[places], places, steps[places]))
                 fleet.put(rows[places], models)
         self._steps[rows] = np.maximum(self._steps[rows], task.goal)
+
+    def _steps_of_passes(
+        self, passes: float | Callable[[Tree], Tensor], fleet: Fleet, rows: IntArray
+    ) -> IntArray:
+        """Return the number of steps that make these passes over each client's data."""
+        count: FloatArray = np.full(len(rows), passes if isinstance(passes, float) else np.nan)
+        if not isinstance(passes, float):
+            count = self._stack.each(passes, fleet.select(rows).tensors).double().numpy()
+        whole = np.ceil(self.sizes[rows] / self._data.batch_sizes[rows])
+        return np.maximum(np.rint(count * whole), count > 0).astype(np.int64)
 
     def train_per_objective(self, fleet: Fleet, rows: IntArray, task: Task) -> Fleet:
         """Return copies of the models, each trained on one objective in the first phase."""

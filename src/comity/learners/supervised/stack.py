@@ -59,7 +59,7 @@ class NetworkStack:
         """Whether the networks of all clients run at once, mapped over the client axis."""
         self._may_draw = False  # whether networks may draw random numbers while they train
         self._problem, self._clients, self._seed = problem, context.clients, context.seed
-        self._conditional, self._rounds = client_model.conditional, client_model.rounds
+        self._conditional, self._client_model = client_model.conditional, client_model
         self._forward = forward(self.module)
 
     def find_obstacle(self, fleet: Fleet) -> str | None:
@@ -185,7 +185,8 @@ class NetworkStack:
             tensors.received,
             tensors.broadcast,
             tensors.drawn,
-            rounds=self._rounds,
+            rounds=self._client_model.rounds,
+            participation=self._client_model.participation,
             passes=tensors.passes,
             forward=self._call,
             losses=losses,
