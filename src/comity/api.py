@@ -241,7 +241,7 @@ def reproduce(
     )
     for comparison in reproduction.comparisons:
         _draw(comparison)
-    if table in praffl.TABLES:
+    if table in praffl.TABLES or reproduction.results.get("across"):
         reports.write_reproduction(reproduction.path, reproduction.results)
     return reproduction
 

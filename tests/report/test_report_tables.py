@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from printing import printed, rows_of
 
+from comity.cli.terminal import print_tables
 from comity.report.measures import mean_and_std, number
 from comity.report.tables import (
     clients_table,
@@ -222,3 +223,36 @@ def test_numbers_are_readable(value: float | None, text: str) -> None:
 def test_large_spreads_need_no_exponent() -> None:
     assert mean_and_std({"mean": 1224.0, "std": 319.4}) == "1,224 ± 319"
     assert mean_and_std({"mean": 1.5, "std": None}) == "1.5"
+
+
+def test_numbers_are_never_cut_in_a_pipe_of_80_columns(capsys, monkeypatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    row = {
+        "measure": "hypervolume",
+        "algorithm": "fedpref+ft[weighting=false]",
+        "preferences": "dirichlet",
+        "paper_protocol": {"mean": 1_939_412_345.0, "std": 75_123_456.0},
+        "our_defaults": {"mean": 1_839_412_345.0, "std": 65_123_456.0},
+        "printed": {"mean": 1_939_400_000.0, "std": 75_000_000.0},
+        "trivial": 1_189_832_372.0,
+        "optimum": None,
+    }
+    results = {
+        "table": "thesis-4.7",
+        "problem": "lunar-lander",
+        "measure": None,
+        "models": {"printed": "last", "paper_protocol": "last", "our_defaults": "kept"},
+        "reference_point": [-200.0] * 4,
+        "reference_point_source": "our guess",
+        "igd_reference": "a union",
+        "rows": [row],
+    }
+    print_tables(reproduction_table(results))
+    text = capsys.readouterr().out
+    assert "…" not in text
+    for figure in ("1,939,412,345", "75,123,456", "1,839,412,345", "1,939,400,000"):
+        assert figure in text
+    words = " ".join(text.split())
+    assert "(−200, −200, −200, −200), our guess." in words
+    assert "our defaults: kept" in words
+    assert "IGD is measured from a union." in words

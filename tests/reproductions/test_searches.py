@@ -25,6 +25,8 @@ def test_rows_are_entries_of_a_comparison_of_searches():
         "generators": [
             "annealing[clients=3,dqn.local_steps=100,warm_start=true]",
             "annealing[clients=1,dqn.local_steps=100,algorithm=no-communication]",
+            "random[clients=3,dqn.local_steps=100,warm_start=true]",
+            "random[clients=1,dqn.local_steps=100,algorithm=no-communication]",
         ],
         "seeds": 1,
         "dqn": {"total_steps": 1000},

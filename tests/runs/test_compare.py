@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from comity.configuration import read_toml
 from comity.errors import UserError
+from comity.problems import find, register
 from comity.runs.compare import (
     PLAN,
     merge,
@@ -17,6 +20,7 @@ from comity.runs.compare import (
     split_entries,
     spread_of,
     start_comparison,
+    with_common_reference,
 )
 
 SHORT = {"clients": 2, "rounds": 1, "chunk": 2}
@@ -99,3 +103,29 @@ def test_runs_are_keyed_by_entry_and_preferences(tmp_path):
     opened = open_comparison(path)
     assert opened.results == comparison.results
     assert list(opened.runs) == list(comparison.runs)
+
+
+def test_igd_of_several_comparisons_is_measured_from_one_set(tmp_path):
+    unknown = register(replace(find("tiny-treasure"), name="no-front", known_front=None))
+    comparisons = {}
+    for name, settings in (("paper", {"keep": "last"}), ("ours", {"seeds": [7, 8]})):
+        path = start_comparison(
+            unknown.name, algorithms=["fedavg"], out=tmp_path / name, **{**SHORT, **settings}
+        )
+        comparisons[name] = run_plan(path)
+    common = with_common_reference(comparisons)
+    every = [run for c in common.values() for runs in c.runs.values() for run in runs]
+    points = np.unique(np.concatenate([run.vectors for run in every]), axis=0)
+    better = (points[None] >= points[:, None]).all(-1) & (points[None] > points[:, None]).any(-1)
+    union = points[~better.any(1)]
+    for comparison in common.values():
+        values = [
+            np.mean([np.linalg.norm(run.vectors - z, axis=1).min() for z in union])
+            for run in comparison.runs["fedavg", "dirichlet"]
+        ]
+        assert comparison.results["rows"][0]["metrics"]["igd"]["mean"] == pytest.approx(
+            np.mean(values)
+        )
+        assert open_comparison(comparison.path).results == comparison.results
+        written = np.loadtxt(comparison.path / "reference_set.csv", delimiter=",", ndmin=2)
+        assert sorted(written.tolist()) == sorted(union.tolist())

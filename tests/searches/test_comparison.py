@@ -7,6 +7,7 @@ import json
 import numpy as np
 import pytest
 
+from comity.configuration import read_toml
 from comity.errors import UserError
 from comity.searches.comparison import (
     entry_values,
@@ -73,3 +74,9 @@ def test_wrong_plans_leave_no_directory(tmp_path, generators, words):
     with pytest.raises(UserError, match=words):
         start_searches(TINY, generators=generators, out=tmp_path / "c", **TINIER)
     assert not (tmp_path / "c").exists()
+
+
+def test_random_weights_are_added_only_where_no_entry_has_them(tmp_path):
+    entries = ["gap[clients=3]", "random[clients=3]"]
+    path = start_searches(TINY, generators=entries, out=tmp_path / "c", **TINIER)
+    assert read_toml(path / "searches.toml")["generators"] == entries

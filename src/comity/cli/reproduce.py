@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,13 +14,7 @@ from comity.errors import UserError, unknown
 
 
 def reproduce(
-    table: Annotated[
-        str,
-        typer.Argument(
-            help="thesis-3.2, -3.3, -4.1, -4.3 to -4.6, -5.2 to -5.5, -A.17 or -A.20; "
-            "praffl-2, -3 or -7."
-        ),
-    ],
+    table: Annotated[str | None, typer.Argument(help="The table's name, as in --list.")] = None,
     only: Annotated[
         str | None, typer.Option(help="The problem to run; default: the table's first.")
     ] = None,
@@ -38,6 +33,9 @@ def reproduce(
         Path | None, typer.Option(help="Directory; runs already in it are used again.")
     ] = None,
     workers: Workers = None,
+    list_tables: Annotated[
+        bool, typer.Option("--list", help="Print all tables, their problems and CPU hours.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Run a printed table and set our figures beside the printed ones."""
@@ -47,6 +45,11 @@ def reproduce(
     from comity.runs.compare import split_entries
     from comity.runs.execute import free_path
 
+    if list_tables:
+        _show_list(as_json)
+        return
+    if table is None:
+        raise UserError("table: name one; comity reproduce --list prints all.")
     if table not in TABLES:
         raise unknown("table", table, TABLES)
     values: dict[str, Any] = {}
@@ -76,3 +79,16 @@ def reproduce(
         return
     shown = search_reproduction_table if table in searches.TABLES else reproduction_table
     print_tables(shown(made.results), footer=f"Runs: {made.path}")
+
+
+def _show_list(as_json: bool) -> None:
+    """Print contents, problems and estimated cost of every table that can be reproduced."""
+    from comity.reproductions import catalogue
+
+    tables = catalogue()
+    if as_json:
+        print_json({"tables": [{"name": name, **asdict(needs)} for name, needs in tables.items()]})
+        return
+    from comity.report.tables import needs_table
+
+    print_tables(needs_table({name: asdict(needs) for name, needs in tables.items()}))

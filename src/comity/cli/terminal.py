@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from comity.api import Finished
     from comity.runs.compare import Comparison
     from comity.runs.directory import Run
@@ -72,15 +74,19 @@ def print_json(value: dict[str, Any]) -> None:
     print(json.dumps(value))
 
 
-def print_tables(*tables: Any, footer: str = "") -> None:
-    """Print tables on standard output, and a last line."""
+def print_tables(*tables: Table, footer: str = "") -> None:
+    """Print tables on standard output, and a last line.
+
+    A pipe counts as a terminal of 80 columns. Tables that need more are wider, and never cut.
+    """
     from rich.console import Console
 
-    console = Console()
+    from comity.report.tables import fit
+
     for table in tables:
-        console.print(table)
+        Console(width=fit(table, Console().width)).print(table)
     if footer:
-        console.print(footer, soft_wrap=True, highlight=False)
+        Console().print(footer, soft_wrap=True, highlight=False)
 
 
 def _footer(results: Mapping[str, Any], path: Path) -> str:

@@ -20,6 +20,7 @@ from comity.runs.schema import (
     ComparisonResults,
     FrontPoint,
     Metrics,
+    ReproductionNotes,
     Results,
     SearchComparisonResults,
     SearchControl,
@@ -159,3 +160,42 @@ def origin_of(point: FrontPoint) -> list[str]:
         str(point["candidate"]),
         "end" if round is None else str(round),
     ]
+
+
+_COLUMNS = {
+    "printed": "printed",
+    "paper_protocol": "paper's protocol",
+    "our_defaults": "our defaults",
+    "ours": "ours",
+}
+
+
+def model_heading(results: ReproductionNotes, column: str) -> str:
+    """Return the heading of a column of a reproduction: with the models that it is about."""
+    models = results.get("models", {}).get(column)
+    return _COLUMNS[column] + (f" ({models.partition(',')[0]})" if models else "")
+
+
+def reproduction_caption(
+    results: ReproductionNotes, reference_point: Sequence[float] | None = None
+) -> str:
+    """Return the caption of a printed table beside ours.
+
+    Args:
+        results: The JSON content of the reproduction.
+        reference_point: The reference point, where the table has hypervolumes.
+    """
+    parts = []
+    if models := results.get("models"):
+        named = ", ".join(f"{_COLUMNS[column]}: {kind}" for column, kind in models.items())
+        parts.append(f"Models: {named} (last: of the last round; kept: best on validation)")
+    if spreads := results.get("spreads"):
+        parts.append(f"±: printed {spreads['printed']}, ours {spreads['ours']}")
+    if reference_point is not None:
+        source = results.get("reference_point_source")
+        text = reference_text(reference_point)
+        parts.append(f"{text}, {source}" if source else text)
+    if "igd_reference" in results:
+        parts.append(f"IGD is measured from {results['igd_reference']}")
+    parts.append(results.get("note", ""))
+    return "".join(f"{part.removesuffix('.')}. " for part in parts if part).rstrip()

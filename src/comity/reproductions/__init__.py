@@ -8,15 +8,19 @@ from comity.core.typing import OnRound
 from comity.errors import UserError, unknown
 from comity.reproductions import fairness, federations, praffl, searches
 from comity.reproductions.campaign import Campaign, Reproduction, execute_campaign
+from comity.reproductions.printed import Needs
 from comity.runs.parallel import Work
 
+_MODULES = (searches, federations, fairness, praffl)
 TABLES: dict[str, Callable[..., Campaign[Any]]] = {
-    **dict.fromkeys(searches.TABLES, searches.plan),
-    **dict.fromkeys(federations.TABLES, federations.plan),
-    **dict.fromkeys(fairness.TABLES, fairness.plan),
-    **dict.fromkeys(praffl.TABLES, praffl.plan),
+    table: module.plan for module in _MODULES for table in module.TABLES
 }
 """The function that plans the campaign behind each printed table."""
+
+
+def catalogue() -> dict[str, Needs]:
+    """Return contents and cost of each table that can be reproduced, by name."""
+    return {table: module.needs(table) for module in _MODULES for table in module.TABLES}
 
 
 def reproduce(
@@ -48,4 +52,4 @@ def reproduce(
     return execute_campaign(table, campaign, out=out, workers=workers, on_round=on_round, work=work)
 
 
-__all__ = ["TABLES", "Campaign", "Reproduction", "reproduce"]
+__all__ = ["TABLES", "Campaign", "Needs", "Reproduction", "catalogue", "reproduce"]

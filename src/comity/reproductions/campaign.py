@@ -53,6 +53,8 @@ class Campaign(Generic[C]):
     """Returns the table from the finished comparisons, by directory."""
     checked: Collection[str] = ()
     """Arguments that must equal those of comparisons that exist already, or be absent in both."""
+    align: Callable[[Mapping[str, C]], Mapping[str, C]] = dict
+    """Returns the finished comparisons with measures that can be compared with each other."""
 
 
 @dataclass(frozen=True)
@@ -97,9 +99,10 @@ def execute_campaign(
         else:
             campaign.kind.start(**plan, out=place)
         comparisons[name] = campaign.kind.execute(place, workers, notify, **options)
-    results = campaign.tabulate(comparisons)
+    aligned = campaign.align(comparisons)
+    results = campaign.tabulate(aligned)
     write_whole(path / f"{table}.json", (json.dumps(results, indent=2) + "\n").encode())
-    return Reproduction(path, results, tuple(comparisons.values()))
+    return Reproduction(path, results, tuple(aligned.values()))
 
 
 def _part_of(on_round: OnRound | None, number: int, count: int) -> OnRound:
@@ -127,3 +130,10 @@ def check_plan(file: Path, **values: Any) -> None:
                 f"out: {file.parent} holds runs with {name} = {earlier.get(name)}, not {value}. "
                 "Choose another directory."
             )
+
+
+def models_of(*comparisons: Comparison) -> str:
+    """Return which models the measures of comparisons are about: ``last`` or ``kept`` ones."""
+    every = [run for each in comparisons for runs in each.runs.values() for run in runs]
+    keep = {"last" if run.configuration.keep == "last" else "kept" for run in every}
+    return " or ".join(sorted(keep))

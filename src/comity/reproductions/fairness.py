@@ -19,8 +19,8 @@ from comity.errors import UserError, unknown
 from comity.problems import Problem
 from comity.problems import find as find_problem
 from comity.reproductions.campaign import RUNS, Campaign
-from comity.reproductions.printed import choose_rows, read_printed
-from comity.runs.compare import Comparison
+from comity.reproductions.printed import Needs, choose_rows, read_printed
+from comity.runs.compare import Comparison, seed_list
 from comity.runs.directory import Run
 
 
@@ -73,6 +73,12 @@ FINE_TUNED = {
 GRID = [f"same:{accuracy / 10:g},{1 - accuracy / 10:g}" for accuracy in range(10)]
 """Weights of accuracy and fairness; pure accuracy is left out."""
 RUNS_IN_THESIS = 10
+RUN_HOURS = {10: 14 / 3600, 50: 72 / 3600}
+"""CPU hours of one run by number of clients: measured with 10, estimated with 50."""
+
+REFERENCE_POINT = (
+    "derived: the thesis prints none for chapter 5; all its hypervolumes fit its ranges from (0, 0)"
+)
 
 
 def problems_of(table: str) -> list[str]:
@@ -134,6 +140,21 @@ def plan(
     return Campaign(RUNS, f"{table}-{problem}", plans, tabulate, checked=tuple(fixed))
 
 
+def needs(table: str) -> Needs:
+    """Return contents and cost of a table."""
+    about = TABLES[table]
+    hours = {}
+    for problem in problems_of(table):
+        (values,) = plan(table, only=problem).plans.values()
+        seeds = len(seed_list(values["seeds"]))
+        runs = len(values["algorithms"]) * len(values["preferences"]) * seeds
+        hours[problem] = runs * RUN_HOURS[about.clients]
+    kind = "one preference for all clients" if about.homogeneous else "a preference per client"
+    fairness = " and ".join({"eo": "equalised odds", "dp": "parity"}[m] for m in about.metrics)
+    title = f"Accuracy against {fairness}, {about.clients} clients, {kind}: hypervolume"
+    return Needs(title, hours, seeds)
+
+
 def _tabulate(
     table: str, name: str, entries: Mapping[str, str], comparison: Comparison
 ) -> dict[str, Any]:
@@ -178,7 +199,9 @@ def _tabulate(
         "table": table,
         "problem": name,
         "measure": "hypervolume",
+        "models": {"printed": "last", "paper_protocol": "last", "our_defaults": "kept"},
         "reference_point": first["reference_point"],
+        "reference_point_source": REFERENCE_POINT,
         "strict_reference_point": first["strict_reference_point"],
         "rows": rows,
     }

@@ -1,28 +1,20 @@
-"""The printed tables of FedPref and its baselines: `comity reproduce thesis-4.1`.
+"""The printed tables of FedPref, its baselines and its parts: `comity reproduce thesis-4.1`.
 
 Every variant of a printed table is run twice: under the paper's protocol (the last model counts,
-no guard) and under our defaults.
+no guard) and under our defaults (the best validated model counts).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from comity.errors import UserError, unknown
-from comity.reproductions.campaign import RUNS, Campaign
-from comity.reproductions.printed import choose_rows, read_printed
-from comity.runs.compare import Comparison
+from comity.reproductions.campaign import RUNS, Campaign, models_of
+from comity.reproductions.printed import Needs, choose_rows, read_printed
+from comity.runs.compare import Comparison, has_igd, seed_list, with_common_reference
 from comity.runs.schema import ComparisonRow
-
-TABLES = {
-    "thesis-4.1": ("thesis_table_4_1_mean_scalarised_reward.csv", "mean_scalarised"),
-    "thesis-4.3": ("thesis_table_4_3_hypervolume.csv", "hypervolume"),
-    "thesis-4.4": ("thesis_table_4_4_sparsity.csv", "sparsity"),
-    "thesis-4.5": ("thesis_table_4_5_igd.csv", "igd"),
-    "thesis-4.6": ("thesis_table_4_6_cardinality.csv", "cardinality"),
-}
-"""Printed tables: file and printed measure. All five come from the same runs."""
 
 PROBLEMS = {
     "deep-sea-treasure": "DST",
@@ -31,6 +23,26 @@ PROBLEMS = {
     "lunar-lander-continuous": "MO-LLc",
     "halfcheetah": "MO-HC",
 }
+RUN_HOURS = {
+    "deep-sea-treasure": 0.028,
+    "minecart-deterministic": 0.85,
+    "lunar-lander": 0.86,
+    "lunar-lander-continuous": 9.5,
+    "halfcheetah": 14.0,
+}
+"""CPU hours of one run with the published budget: the first two measured, the others estimated
+from the time per update."""
+
+GUESS = "our guess: the thesis prints none for this problem"
+REFERENCE_POINTS = {
+    "deep-sea-treasure": "derived from the printed hypervolumes and IGD",
+    "minecart-deterministic": "derived from the printed hypervolumes",
+    "lunar-lander": GUESS,
+    "lunar-lander-continuous": GUESS,
+    "halfcheetah": GUESS,
+}
+"""Source of each problem's reference point: the thesis prints none for its chapter 4."""
+
 VARIANTS = {
     "no-communication": "No comm.",
     "fedavg": "FedAvg",
@@ -44,16 +56,144 @@ VARIANTS = {
     "fedpref": "FedPref-FT",
 }
 DISTRIBUTIONS = ("dirichlet", "equidistant", "gaussian")
+PARTS = (
+    "fedpref+ft[weighting=false]",
+    "fedpref[weighting=false]",
+    "fedpref+ft[clustering=false]",
+    "fedpref[clustering=false]",
+    "fedpref+ft",
+    "fedpref",
+)
+"""FedPref with clustering only, with weighted aggregation only, and with both."""
+
+SIMILARITIES = tuple(f"{tenth / 10:.1f}" for tenth in range(-10, 10, 2))
+SHARES = tuple(f"{tenth / 10:.1f}" for tenth in range(2, 12, 2))
 PROTOCOLS: dict[str, dict[str, Any]] = {"paper": {"keep": "last", "guard": False}, "ours": {}}
 
 
-def printed(table: str, problem: str) -> dict[tuple[str, str], tuple[float, float]]:
-    """Return printed mean and spread by (variant, distribution), in true units."""
+@dataclass(frozen=True)
+class Printed:
+    """A printed table."""
+
+    file: str
+    title: str
+    measures: tuple[str, ...]
+    """The printed measures."""
+    variants: Mapping[str, str]
+    """Printed name, or printed setting, by entry of a comparison."""
+    distributions: tuple[str, ...] = DISTRIBUTIONS
+    across: str | None = None
+    """The setting that differs from row to row; None: the rows are algorithms."""
+    note: str = ""
+    """A known fault of the printed table."""
+
+
+def _variants(names: Sequence[str]) -> dict[str, str]:
+    return dict(zip(PARTS, names, strict=True))
+
+
+TABLES = {
+    "thesis-4.1": Printed(
+        "thesis_table_4_1_mean_scalarised_reward.csv",
+        "FedPref and its baselines: mean scalarised return",
+        ("mean_scalarised",),
+        VARIANTS,
+    ),
+    "thesis-4.2": Printed(
+        "thesis_table_4_2_ablation_reward.csv",
+        "Parts of FedPref: mean scalarised return",
+        ("mean_scalarised",),
+        _variants(
+            [
+                *("Clustering only + FT", "Clustering only - FT"),
+                *("Weighted agg. only + FT", "Weighted agg. only - FT"),
+                *("FedPref+FT (combined)", "FedPref-FT (combined)"),
+            ]
+        ),
+        ("dirichlet",),
+    ),
+    "thesis-4.3": Printed(
+        "thesis_table_4_3_hypervolume.csv",
+        "FedPref and its baselines: hypervolume",
+        ("hypervolume",),
+        VARIANTS,
+    ),
+    "thesis-4.4": Printed(
+        "thesis_table_4_4_sparsity.csv",
+        "FedPref and its baselines: sparsity",
+        ("sparsity",),
+        VARIANTS,
+    ),
+    "thesis-4.5": Printed(
+        "thesis_table_4_5_igd.csv", "FedPref and its baselines: IGD", ("igd",), VARIANTS
+    ),
+    "thesis-4.6": Printed(
+        "thesis_table_4_6_cardinality.csv",
+        "FedPref and its baselines: cardinality",
+        ("cardinality",),
+        VARIANTS,
+    ),
+    "thesis-4.7": Printed(
+        "thesis_table_4_7_ablation_mo.csv",
+        "Parts of FedPref: hypervolume, cardinality, sparsity and IGD",
+        ("hypervolume", "cardinality", "sparsity", "igd"),
+        _variants(
+            [
+                *("Clustering+FT", "Clustering-FT", "Weighted agg.+FT", "Weighted agg.-FT"),
+                *("FedPref+FT", "FedPref-FT"),
+            ]
+        ),
+        ("dirichlet",),
+    ),
+    "thesis-A.8": Printed(
+        "thesis_table_A_8_min_similarity.csv",
+        "FedPref's minimum similarity: mean scalarised return",
+        ("mean_scalarised",),
+        {
+            f"fedpref+ft[minimum_similarity={s}]": f"dirichlet;min_similarity={s}"
+            for s in SIMILARITIES
+        },
+        ("dirichlet",),
+        "minimum_similarity",
+        "Rows -1.0 and -0.8 are printed with equal spreads throughout: one of them must be wrong.",
+    ),
+    "thesis-A.9": Printed(
+        "thesis_table_A_9_topR.csv",
+        "FedPref's share of compared parameters: mean scalarised return",
+        ("mean_scalarised",),
+        {f"fedpref+ft[top_r={share}]": f"dirichlet;topR={share}" for share in SHARES},
+        ("dirichlet",),
+        "top_r",
+        "Rows 0.2 and 0.4 are printed with equal spreads throughout: one of them must be wrong.",
+    ),
+}
+"""Printed tables. Tables 4.1 and 4.3 to 4.6 come from the same runs, and so do 4.2 and 4.7."""
+
+MEASURES = {"mean_scalarised_client_reward": "mean_scalarised"}
+"""Our name of a measure by its name in the CSV files, where they differ."""
+
+Key = tuple[str, str, str]
+"""Variant, distribution, measure."""
+
+
+def printed(table: str, problem: str) -> dict[Key, tuple[float, float]]:
+    """Return printed mean and spread by (variant, distribution, measure), in true units."""
+    return {key: figures for key, (_, figures) in _read(table, problem).items()}
+
+
+def _read(table: str, problem: str) -> dict[Key, tuple[dict[str, str], tuple[float, float]]]:
+    """Return the rows of the CSV file with mean and spread, by variant, distribution, measure."""
     if problem not in PROBLEMS:
         raise unknown("problem of this table", problem, PROBLEMS)
-    names = {name: variant for variant, name in VARIANTS.items()}
-    rows = read_printed(TABLES[table][0], PROBLEMS[problem])
-    return {(names[row["algorithm"]], row["setting"]): figures for row, figures in rows}
+    about = TABLES[table]
+    names = {name: variant for variant, name in about.variants.items()}
+    found = {}
+    for row, figures in read_printed(about.file, PROBLEMS[problem]):
+        name = row["algorithm"] if about.across is None else row["setting"]
+        measure = MEASURES.get(row["metric"], row["metric"])
+        distribution = row["setting"].partition(";")[0]
+        found[names[name], distribution, measure] = row, figures
+    return found
 
 
 def plan(
@@ -61,72 +201,130 @@ def plan(
     *,
     only: str = "deep-sea-treasure",
     seeds: int | Sequence[int] = 3,
-    preferences: Sequence[str] = DISTRIBUTIONS,
+    preferences: Sequence[str] | None = None,
     rows: Sequence[str] | None = None,
     **settings: Any,
 ) -> Campaign[Comparison]:
     """Plan a table of federations: its variants under both protocols.
 
-    All tables come from the same runs, so in one directory a second table costs nothing.
+    Tables of the same variants come from the same runs, so in one directory a second table costs
+    nothing.
 
     Args:
         table: One of `TABLES`.
         only: The problem.
         seeds: Number of seeds, or the seeds.
-        preferences: Some of `DISTRIBUTIONS`.
-        rows: Some of `VARIANTS`; None: all.
+        preferences: Some of the table's distributions; None: all.
+        rows: Some of the table's variants; None: all.
         **settings: Settings of all runs.
     """
-    figures = printed(table, only)
-    entries = choose_rows(rows, VARIANTS)
-    for distribution in preferences:
-        if distribution not in DISTRIBUTIONS:
-            raise unknown("distribution of this table", distribution, DISTRIBUTIONS)
+    about = TABLES[table]
+    printed(table, only)  # refuses a problem that the table does not have
+    entries = choose_rows(rows, about.variants)
+    distributions = list(preferences or about.distributions)
+    for distribution in distributions:
+        if distribution not in about.distributions:
+            raise unknown("distribution of this table", distribution, about.distributions)
     common = {**settings, "problem": only, "algorithms": entries, "seeds": seeds}
     plans = {
-        name: {**common, "preferences": list(preferences), **protocol}
+        name: {**common, "preferences": distributions, **protocol}
         for name, protocol in PROTOCOLS.items()
     }
 
     def tabulate(comparisons: Mapping[str, Comparison]) -> dict[str, Any]:
-        return _tabulate(table, only, figures, comparisons)
+        return _tabulate(table, only, comparisons)
 
-    return Campaign(RUNS, f"{table}-{only}", plans, tabulate, checked=("problem",))
+    return Campaign(
+        RUNS,
+        f"{table}-{only}",
+        plans,
+        tabulate,
+        checked=("problem",),
+        align=with_common_reference,
+    )
 
 
-def _tabulate(
-    table: str,
-    problem: str,
-    figures: Mapping[tuple[str, str], tuple[float, float]],
-    comparisons: Mapping[str, Comparison],
-) -> dict[str, Any]:
-    measure = TABLES[table][1]
-    paper, ours = comparisons["paper"].results, comparisons["ours"].results
-    if [_key(row) for row in paper["rows"]] != [_key(row) for row in ours["rows"]]:
-        path = comparisons["paper"].path.parent
-        raise UserError(f"{path}: its two protocols hold different runs.")
-    rows = []
-    for literal, default in zip(paper["rows"], ours["rows"], strict=True):
-        mean, std = figures[_key(literal)]
-        rows.append(
-            {
-                "algorithm": literal["algorithm"],
-                "preferences": literal["preferences"],
-                "seeds": literal["seeds"],
-                "paper_protocol": literal["metrics"][measure],
-                "our_defaults": default["metrics"][measure],
-                "printed": {"mean": mean, "std": std},
-                "trivial": literal["trivial"].get(measure),
-                "optimum": literal.get("optimum", {}).get(measure),
-            }
+def needs(table: str) -> Needs:
+    """Return contents and cost of a table."""
+    hours = {}
+    for problem, cost in RUN_HOURS.items():
+        plans = plan(table, only=problem).plans.values()
+        runs = sum(
+            len(each["algorithms"]) * len(each["preferences"]) * len(seed_list(each["seeds"]))
+            for each in plans
         )
+        hours[problem] = runs * cost
+    return Needs(TABLES[table].title, hours, len(seed_list(next(iter(plans))["seeds"])))
+
+
+def _tabulate(table: str, problem: str, comparisons: Mapping[str, Comparison]) -> dict[str, Any]:
+    about, figures = TABLES[table], _read(table, problem)
+    paper, ours = comparisons["paper"].results, comparisons["ours"].results
+    path = comparisons["paper"].path.parent
+    if [_key(row) for row in paper["rows"]] != [_key(row) for row in ours["rows"]]:
+        raise UserError(f"{path}: its two protocols hold different runs.")
+    rows, spreads = [], set()
+    for measure in about.measures:
+        for literal, default in zip(paper["rows"], ours["rows"], strict=True):
+            key = (*_key(literal), measure)
+            if key not in figures:
+                raise UserError(
+                    f"out: {path} holds runs of {key[0]}, which {table} does not have. Choose "
+                    "another directory."
+                )
+            printed_row, (mean, std) = figures[key]
+            spreads.add(printed_row["std_kind"].partition(" (")[0].partition(";")[0])
+            rows.append(
+                {
+                    "measure": measure,
+                    "algorithm": literal["algorithm"],
+                    "preferences": literal["preferences"],
+                    **_value(about, literal["algorithm"]),
+                    "seeds": literal["seeds"],
+                    "paper_protocol": literal["metrics"][measure],
+                    "our_defaults": default["metrics"][measure],
+                    "printed": {"mean": mean, "std": std},
+                    "trivial": literal["trivial"].get(measure),
+                    "optimum": literal.get("optimum", {}).get(measure),
+                }
+            )
     return {
         "table": table,
         "problem": problem,
-        "measure": measure,
+        "measure": about.measures[0] if len(about.measures) == 1 else None,
+        "across": about.across,
+        "models": {
+            "printed": "last",
+            **{
+                column: models_of(comparisons[name])
+                for column, name in (("paper_protocol", "paper"), ("our_defaults", "ours"))
+            },
+        },
+        "spreads": {"printed": " or ".join(sorted(spreads)), "ours": "population std over seeds"},
         "reference_point": paper["reference_point"],
+        "reference_point_source": REFERENCE_POINTS[problem],
+        **_igd_reference(about, comparisons),
+        "note": about.note,
         "rows": rows,
     }
+
+
+def _igd_reference(about: Printed, comparisons: Mapping[str, Comparison]) -> dict[str, str]:
+    """Return the set from which IGD is measured, if the table prints IGD."""
+    if "igd" not in about.measures:
+        return {}
+    every = [run for c in comparisons.values() for runs in c.runs.values() for run in runs]
+    if has_igd(every[0]):
+        return {"igd_reference": "the known front"}
+    union_of = f"the non-dominated union of all {len(every)} runs of this reproduction"
+    return {"igd_reference": f"{union_of}; the thesis' set is not published"}
+
+
+def _value(about: Printed, entry: str) -> dict[str, float]:
+    """Return the setting that differs from row to row, if the table has one."""
+    if about.across is None:
+        return {}
+    return {about.across: float(entry.rpartition("=")[2].removesuffix("]"))}
 
 
 def _key(row: ComparisonRow) -> tuple[str, str]:

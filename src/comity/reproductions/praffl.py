@@ -16,9 +16,9 @@ import numpy as np
 
 from comity.datasets.synthetic import reference_hypervolume
 from comity.errors import UserError, unknown
-from comity.reproductions.campaign import RUNS, Campaign
-from comity.reproductions.printed import choose_rows, read_printed
-from comity.runs.compare import Comparison
+from comity.reproductions.campaign import RUNS, Campaign, models_of
+from comity.reproductions.printed import Needs, choose_rows, read_printed
+from comity.runs.compare import Comparison, seed_list
 
 DATA = {
     "praffl-synthetic": "SYNTHETIC",
@@ -53,6 +53,7 @@ class Printed:
 
     file: str | None
     """Its CSV file; None: the paper has only a picture."""
+    title: str
     problems: tuple[str, ...]
     rows: tuple[str, ...]
     """Entries of a comparison."""
@@ -61,12 +62,35 @@ class Printed:
 
 
 TABLES = {
-    "praffl-2": Printed("praffl_table_2_hv_time.csv", (*DATA,), (*ALGORITHMS,)),
-    "praffl-3": Printed(
-        "praffl_table_3_clients.csv", ("praffl-synthetic",), (*ALGORITHMS,), "clients"
+    "praffl-2": Printed(
+        "praffl_table_2_hv_time.csv",
+        "PraFFL and its baselines: hypervolume per client",
+        (*DATA,),
+        (*ALGORITHMS,),
     ),
-    "praffl-7": Printed(None, ("praffl-synthetic",), (*SPLITS,), "split"),
+    "praffl-3": Printed(
+        "praffl_table_3_clients.csv",
+        "PraFFL and its baselines with 3, 10 and 20 clients: hypervolume per client",
+        ("praffl-synthetic",),
+        (*ALGORITHMS,),
+        "clients",
+    ),
+    "praffl-7": Printed(
+        None,
+        "PraFFL's split between its two phases (the paper has a picture): hypervolume per client",
+        ("praffl-synthetic",),
+        (*SPLITS,),
+        "split",
+    ),
 }
+
+RUN_HOURS = {
+    "praffl-synthetic": 20 / 3600,
+    "praffl-compas": 25 / 3600,
+    "praffl-bank": 90 / 3600,
+    "praffl-adult": 120 / 3600,
+}
+"""CPU hours of one run: estimates from measured runs on synthetic data and the size of the data."""
 
 
 def printed(
@@ -134,6 +158,8 @@ def plan(
             "measure": "own_hypervolume",
             "across": about.across,
             "reading": reading,
+            "models": {"printed": "kept", "ours": models_of(*comparisons.values())},
+            "reference_point_source": "the paper's, (1, 1) on error and D",
             "reference_point": next(iter(comparisons.values())).results["reference_point"],
             "rows": [row for part in comparisons.values() for row in _rows(table, entries, part)],
             "seconds": [
@@ -142,6 +168,16 @@ def plan(
         }
 
     return Campaign(RUNS, f"{table}-{only}" if only else table, plans, tabulate, checked)
+
+
+def needs(table: str) -> Needs:
+    """Return contents and cost of a table."""
+    hours: dict[str, float] = {}
+    for values in plan(table).plans.values():
+        problem, seeds = values["problem"], len(seed_list(values["seeds"]))
+        runs = len(values["algorithms"]) * seeds
+        hours[problem] = hours.get(problem, 0.0) + runs * RUN_HOURS[problem]
+    return Needs(TABLES[table].title, hours, seeds)
 
 
 def _parts(table: str, only: str | None) -> dict[str, dict[str, Any]]:

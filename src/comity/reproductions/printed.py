@@ -1,12 +1,25 @@
-"""Printed tables, which come with the package as CSV files."""
+"""Printed tables, which come with the package as CSV files, and what reproducing them needs."""
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from importlib.resources import files
 
 from comity.errors import unknown
+
+
+@dataclass(frozen=True)
+class Needs:
+    """Contents and cost of one printed table, as `comity reproduce --list` shows it."""
+
+    title: str
+    """Contents of the table."""
+    hours: Mapping[str, float]
+    """Estimated CPU hours of the whole table by problem, with the command's defaults."""
+    seeds: int
+    """Seeds that the command uses by default."""
 
 
 def read_printed(file: str, problem: str) -> Iterator[tuple[dict[str, str], tuple[float, float]]]:

@@ -2,7 +2,8 @@
 
 Every row is searched twice: as printed (annealing, the last models, evaluated once at the end)
 and under our defaults. The thesis trains 100,000 steps per candidate in 20 iterations; the default
-here is smaller, with as many rounds: the steps between averagings shrink with the budget.
+here is smaller, with as many rounds: the steps between averagings shrink with the budget. Beside
+every row stands its control: the same search with random weights.
 """
 
 from __future__ import annotations
@@ -10,10 +11,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
+from comity.core.pareto import front, igd
 from comity.errors import UserError, unknown
 from comity.problems import find as find_problem
 from comity.reproductions.campaign import SEARCHES, Campaign
-from comity.reproductions.printed import choose_rows, read_printed
+from comity.reproductions.printed import Needs, choose_rows, read_printed
+from comity.runs.compare import seed_list, spread_of
+from comity.runs.schema import Spread
 from comity.searches.comparison import SearchComparison
 
 TABLES = {
@@ -38,6 +44,19 @@ PROBLEMS = {
     "lunar-lander": ("MO-LL", 100_000),
 }
 """Printed name, and environment steps per client and candidate in the thesis."""
+
+TITLES = {
+    "thesis-3.2": "Searches by MOFL/D: hypervolume and sparsity",
+    "thesis-3.3": "Searches by MOFL/D: IGD",
+}
+HOURS_PER_MILLION = {
+    "deep-sea-treasure": 0.073,
+    "minecart-deterministic": 0.22,
+    "lunar-lander": 0.37,
+}
+"""CPU hours per million environment steps of all clients, estimated from single runs."""
+
+REFERENCE_POINT = "thesis, table A.1"
 
 
 def printed(table: str, problem: str) -> dict[tuple[str, str], tuple[float, float]]:
@@ -71,13 +90,32 @@ def plan(
     if only not in PROBLEMS:
         raise unknown("problem of this table", only, PROBLEMS)
     entries = {row: _entry(row, only, settings) for row in choose_rows(rows, ROWS, DEFAULT_ROWS)}
-    common = {**settings, "problem": only, "generators": list(entries.values()), "seeds": seeds}
+    searches = [*entries.values(), *map(_control, entries.values())]
+    common = {**settings, "problem": only, "generators": searches, "seeds": seeds}
     plans = {name: {**common, **protocol} for name, protocol in PROTOCOLS.items()}
 
     def tabulate(comparisons: Mapping[str, SearchComparison]) -> dict[str, Any]:
         return _tabulate(table, only, entries, comparisons)
 
     return Campaign(SEARCHES, f"{table}-{only}", plans, tabulate)
+
+
+def needs(table: str) -> Needs:
+    """Return contents and cost of a table: of `DEFAULT_ROWS`, with their controls."""
+    seeds = len(seed_list(plan(table).plans["ours"]["seeds"]))
+    clients = sum(ROWS[row][0] for row in DEFAULT_ROWS)
+    searches = seeds * len(PROTOCOLS) * 2
+    hours = {}
+    for problem, cost in HOURS_PER_MILLION.items():
+        budget = find_problem(problem).search
+        steps = budget["iterations"] * budget["candidates"] * budget["total_steps"]
+        hours[problem] = clients * searches * steps / 1e6 * cost
+    return Needs(f"{TITLES[table]}; {len(DEFAULT_ROWS)} of {len(ROWS)} rows", hours, seeds)
+
+
+def _control(entry: str) -> str:
+    """Return the entry that differs from another one only in that its weights are random."""
+    return entry.replace("annealing[", "random[", 1)
 
 
 def _entry(row: str, problem: str, settings: Mapping[str, Any]) -> str:
@@ -105,11 +143,13 @@ def _tabulate(
 ) -> dict[str, Any]:
     figures = printed(table, problem)
     metrics = {
-        protocol: {row["search"]: row["metrics"] for row in comparison.results["rows"]}
+        protocol: {row["search"]: dict(row["metrics"]) for row in comparison.results["rows"]}
         for protocol, comparison in comparisons.items()
     }
+    about_igd = _measure_igd(metrics, comparisons) if "igd" in TABLES[table][1] else {}
     first = comparisons["paper"].results
-    missing = set(entries.values()) - (set(metrics["paper"]) & set(metrics["ours"]))
+    searches = {*entries.values(), *map(_control, entries.values())}
+    missing = searches - (set(metrics["paper"]) & set(metrics["ours"]))
     if missing:
         path = comparisons["paper"].path.parent
         raise UserError(f"{path} holds other searches: {sorted(missing)}.")
@@ -121,7 +161,8 @@ def _tabulate(
             "printed": dict(zip(("mean", "std"), figures[row, measure], strict=True)),
             "paper_protocol": metrics["paper"][entry][measure],
             "our_defaults": metrics["ours"][entry][measure],
-            "random_control": metrics["ours"]["random"][measure],
+            "random_control": metrics["ours"][_control(entry)][measure],
+            "random_control_paper": metrics["paper"][_control(entry)][measure],
             "optimum": first.get("optimum", {}).get(measure),
         }
         for measure in TABLES[table][1]
@@ -131,6 +172,43 @@ def _tabulate(
     return {
         "table": table,
         "problem": problem,
+        "models": {
+            "printed": "last",
+            "paper_protocol": _models(comparisons["paper"]),
+            "our_defaults": _models(comparisons["ours"]),
+        },
         "reference_point": first["reference_point"],
+        "reference_point_source": REFERENCE_POINT
+        if first["reference_point"] == find_problem(problem).search["reference_point"]
+        else "a setting of this reproduction",
+        **about_igd,
         "rows": rows,
     }
+
+
+def _measure_igd(
+    metrics: Mapping[str, dict[str, dict[str, Spread]]],
+    comparisons: Mapping[str, SearchComparison],
+) -> dict[str, str]:
+    """Add IGD to the measures where no front is known, and return what it is measured from.
+
+    The reference set is the non-dominated union of the fronts of all searches of both protocols.
+    """
+    searches = {name: comparison.searches for name, comparison in comparisons.items()}
+    every = [each for entries in searches.values() for found in entries.values() for each in found]
+    if "igd" in every[0].results["metrics"]:
+        return {"igd_reference": "the known front"}
+    union = front(np.concatenate([search.front.vectors for search in every]))
+    for name, entries in searches.items():
+        for entry, found in entries.items():
+            values = ({"igd": igd(search.front.vectors, union)} for search in found)
+            metrics[name][entry] |= spread_of(values)
+    union_of = f"the non-dominated union of all {len(every)} searches of this reproduction"
+    return {"igd_reference": f"{union_of}; the thesis' set is not published"}
+
+
+def _models(comparison: SearchComparison) -> str:
+    """Return which models the measures of a comparison of searches are about."""
+    results = next(iter(comparison.searches.values()))[0].results
+    kept = "last" if results["keep"] == "last" else "kept"
+    return f"{kept}, and those of every round" if results["harvest"] else kept

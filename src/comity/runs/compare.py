@@ -28,7 +28,7 @@ from comity.configuration import (
 )
 from comity.core.pareto import front, igd
 from comity.core.storage import write_whole
-from comity.core.typing import OnRound
+from comity.core.typing import FloatArray, OnRound
 from comity.errors import UserError
 from comity.problems import Problem, register
 from comity.problems import find as find_problem
@@ -247,21 +247,55 @@ def _run_at(path: Path, configuration: Configuration) -> Run:
 # -- the table -----------------------------------------------------------------------------
 
 
-def tabulate(problem: str, runs: Runs, path: Path) -> ComparisonResults:
+def with_common_reference(comparisons: Mapping[str, Comparison]) -> dict[str, Comparison]:
+    """Return comparisons of one problem with IGD measured from one set, the union of all runs.
+
+    Their tables and reference sets are written again. Where a front is known, nothing changes.
+
+    Args:
+        comparisons: Finished comparisons, by any name.
+    """
+    every = [run for c in comparisons.values() for runs in c.runs.values() for run in runs]
+    if len(comparisons) < 2 or has_igd(every[0]):
+        return dict(comparisons)
+    union = union_front(every)
+    common = {}
+    for name, comparison in comparisons.items():
+        path, runs = comparison.path, comparison.runs
+        results = tabulate(comparison.results["problem"], runs, path, union)
+        write_whole(path / RESULTS, (json.dumps(results, indent=2) + "\n").encode())
+        common[name] = Comparison(path, results, runs)
+    return common
+
+
+def has_igd(run: Run) -> bool:
+    """Whether a run has an IGD of its own, because the front of its problem is known."""
+    return "igd" in run.results["metrics"]
+
+
+def union_front(runs: Iterable[Run]) -> FloatArray:
+    """Return the non-dominated union of the fronts of several runs."""
+    return front(np.concatenate([run.front for run in runs]))
+
+
+def tabulate(
+    problem: str, runs: Runs, path: Path, reference: FloatArray | None = None
+) -> ComparisonResults:
     """Return mean and population standard deviation of every measure over the seeds.
 
-    Where no front is known, IGD is measured from the non-dominated union of all runs, which is
-    written beside the table.
+    Where no front is known, IGD is measured from a reference set, which is written beside the
+    table.
 
     Args:
         problem: Name of the problem.
         runs: Finished runs by (entry, preferences).
         path: The comparison's directory.
+        reference: The reference set; None: the non-dominated union of all runs.
     """
     every = [run for entry_runs in runs.values() for run in entry_runs]
     union = None
-    if "igd" not in every[0].results["metrics"]:
-        union = front(np.concatenate([run.front for run in every]))
+    if not has_igd(every[0]):
+        union = union_front(every) if reference is None else reference
         lines = [",".join(map(repr, vector)) for vector in union.tolist()]
         write_whole(path / REFERENCE, ("\n".join(lines) + "\n").encode())
     rows = []
@@ -285,8 +319,8 @@ def tabulate(problem: str, runs: Runs, path: Path) -> ComparisonResults:
                 "runs": [str(run.path.relative_to(path)) for run in entry_runs],
             }
         )
-    reference = every[0].results["reference_point"]
-    table = {"problem": problem, "reference_point": reference, "rows": rows, **_baselines(every)}
+    point = every[0].results["reference_point"]
+    table = {"problem": problem, "reference_point": point, "rows": rows, **_baselines(every)}
     return cast(ComparisonResults, table)
 
 

@@ -280,6 +280,7 @@ class PrintedValue(TypedDict):
 class ReproductionRow(TypedDict):
     """One row of a printed table beside ours, under the paper's protocol and our defaults."""
 
+    measure: NotRequired[str]
     algorithm: str
     preferences: str
     printed: PrintedValue
@@ -291,12 +292,31 @@ class ReproductionRow(TypedDict):
     strict_hypervolume: NotRequired[float | None]
 
 
-class ReproductionResults(TypedDict):
-    """A printed table of one measure on one problem beside ours."""
+class ReproductionNotes(TypedDict):
+    """Remarks on what stands beside print in a reproduction."""
 
     table: str
-    measure: str
+    models: NotRequired[dict[str, str]]
+    """By column, whether its models are the ``last`` or the ``kept`` (best validated) ones."""
+    spreads: NotRequired[dict[str, str]]
+    """Kind of spread of the ``printed`` values and of ``ours``."""
+    reference_point_source: NotRequired[str]
+    """Origin of the reference point: printed, derived or guessed."""
+    igd_reference: NotRequired[str]
+    """The set from which IGD is measured; only where a table has IGD."""
+    note: NotRequired[str]
+    """A known fault of the printed table."""
+
+
+class ReproductionResults(ReproductionNotes):
+    """A printed table on one problem beside ours."""
+
+    measure: str | None
+    """The measure of all rows; None where they differ."""
+    across: NotRequired[str | None]
+    """Setting that the table varies; None where its rows are algorithms."""
     problem: str
+    reference_point: NotRequired[list[float]]
     rows: list[ReproductionRow]
 
 
@@ -321,10 +341,9 @@ class TrainingTime(TypedDict):
     printed: float | None
 
 
-class PerClientResults(TypedDict):
+class PerClientResults(ReproductionNotes):
     """A printed table of hypervolumes per client beside ours."""
 
-    table: str
     measure: str
     across: Literal["clients", "split"] | None
     """Setting that the table varies; None where it has one panel per problem."""
@@ -348,10 +367,9 @@ class SearchReproductionRow(TypedDict):
     optimum: float | None
 
 
-class SearchReproductionResults(TypedDict):
+class SearchReproductionResults(ReproductionNotes):
     """A printed table of searches beside ours, with the control of random weights."""
 
-    table: str
     problem: str
     reference_point: list[float]
     rows: list[SearchReproductionRow]

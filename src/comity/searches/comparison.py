@@ -1,8 +1,8 @@
 """Comparisons of searches: several generators and schemes over several seeds.
 
 An entry is a generator with optional settings: ``gap``, ``annealing[warm_start=true]``,
-``gap[spread=true,clients=15,candidates=15]``. Random weights are always added: they are the
-control beside which every search is shown.
+``gap[spread=true,clients=15,candidates=15]``. Random weights are added where no entry has
+them: they are the control beside which every search is shown.
 """
 
 from __future__ import annotations
@@ -64,8 +64,8 @@ def start_searches(
 
     Args:
         problem: A problem with environments, or the name of one.
-        generators: Entries, such as ``gap`` or ``annealing[warm_start=true]``; random weights are
-            added.
+        generators: Entries, such as ``gap`` or ``annealing[warm_start=true]``; ``random`` is added
+            unless there is an entry with random weights.
         seeds: Number of seeds, or the seeds.
         out: The directory to create; None: a new one under ``runs/``.
         **settings: Settings of a search, the same for all entries.
@@ -73,7 +73,7 @@ def start_searches(
     if isinstance(problem, Problem):
         problem = register(problem).name
     entries = list(generators)
-    if "random" not in entries:
+    if "random" not in {entry.partition("[")[0] for entry in entries}:
         entries.append("random")
     plan = {
         "problem": problem,

@@ -19,7 +19,7 @@ from comity.report.figures.learning import learning
 from comity.report.figures.mixing import mixing
 from comity.report.figures.partition import partition
 from comity.report.figures.reaches import reaches
-from comity.report.figures.reproduction import reproduction_figure
+from comity.report.figures.reproduction import reproduction_figure, setting_figure
 from comity.report.figures.rewards import rewards
 from comity.report.figures.rounds import rounds
 from comity.report.figures.scores import scores
@@ -31,7 +31,7 @@ from comity.report.measures import has_single_objective
 from comity.report.series.growth import growth_of, growths_of
 from comity.report.series.learning import Runs
 from comity.runs.directory import Run
-from comity.runs.schema import ComparisonResults, PerClientResults
+from comity.runs.schema import ComparisonResults, PerClientResults, ReproductionResults
 from comity.searches import Search
 from comity.searches.comparison import SearchComparison
 
@@ -88,14 +88,17 @@ def draw_searches(comparison: SearchComparison) -> Pictures:
 
 
 def draw_reproduction(path: Path, results: Mapping[str, Any]) -> Pictures:
-    """Draw a printed table of hypervolumes per client beside ours.
+    """Draw a printed table of hypervolumes per client, or against a setting, beside ours.
 
     Args:
         path: The directory of the picture, which is named after the table.
         results: The JSON content of the reproduction.
     """
-    table = cast(PerClientResults, results)
-    return _save_all(path, {table["table"]: reproduction_figure(table)})
+    if results["measure"] == "own_hypervolume":
+        figure = reproduction_figure(cast(PerClientResults, results))
+    else:
+        figure = setting_figure(cast(ReproductionResults, results))
+    return _save_all(path, {results["table"]: figure})
 
 
 def _save_all(path: Path, figures: Mapping[str, Figure | None]) -> Pictures:
@@ -134,6 +137,7 @@ __all__ = [
     "rounds",
     "scores",
     "search_front",
+    "setting_figure",
     "spans",
     "weights",
 ]

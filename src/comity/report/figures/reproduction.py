@@ -1,20 +1,21 @@
-"""Printed hypervolumes per client beside ours."""
+"""Printed hypervolumes per client, and printed values against a setting, beside ours."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Literal
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, cast
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from comity.report.captions import model_heading
 from comity.report.colours import GREY, PALETTE
 from comity.report.figures.style import MARKERS, canvas, legend_columns, styled
-from comity.report.measures import display_names, fold_label, vector
+from comity.report.measures import MEASURES, display_names, fold_label, vector
 from comity.report.series.baselines import CONSTANT
-from comity.runs.schema import PerClientResults, PerClientRow
+from comity.runs.schema import PerClientResults, PerClientRow, ReproductionResults
 
 Across = Literal["clients", "split"]
 
@@ -54,6 +55,32 @@ def reproduction_figure(results: PerClientResults) -> Figure:
         handles.append(Line2D([], [], label="possible for one centralised model", **_POSSIBLE))
     columns = legend_columns(figure, [str(handle.get_label()) for handle in handles])
     figure.legend(handles=handles, loc="outside upper center", ncols=columns)
+    return figure
+
+
+@styled
+def setting_figure(results: ReproductionResults) -> Figure:
+    """Draw the measure of a table against the setting that it varies, on one problem."""
+    rows, across = cast(list[Mapping[str, Any]], results["rows"]), results.get("across") or ""
+    figure = canvas(4.6, 3.2)
+    axes = figure.subplots()
+    x = [row[across] for row in rows]
+    for index, column in enumerate(("paper_protocol", "our_defaults", "printed")):
+        means, stds = ([row[column][key] or 0.0 for row in rows] for key in ("mean", "std"))
+        look: dict[str, Any] = {
+            "marker": MARKERS[index],
+            "markersize": _SIZE,
+            "color": PALETTE[index],
+        }
+        if column == "printed":
+            look = {**look, **_PRINTED, "color": GREY}
+        label = model_heading(results, column)
+        axes.errorbar(x, means, stds, elinewidth=0.8, label=label, gid=column, **look)
+    measure = {m.name: m.label for m in MEASURES}.get(results["measure"] or "", "")
+    axes.set(xlabel=across, ylabel=measure, title=results["problem"])
+    axes.grid(True, axis="y")
+    labels = [str(label) for label in axes.get_legend_handles_labels()[1]]
+    figure.legend(loc="outside upper center", ncols=legend_columns(figure, labels))
     return figure
 
 

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from comity.report.tables.comparisons import comparison_tables
-from comity.report.tables.reproductions import reproduction_table, search_reproduction_table
+from comity.report.tables.layout import fit
+from comity.report.tables.reproductions import (
+    needs_table,
+    reproduction_table,
+    search_reproduction_table,
+)
 from comity.report.tables.runs import clients_table, run_table
 from comity.report.tables.searches import points_table, search_table, searches_table
 
 __all__ = [
     "clients_table",
     "comparison_tables",
+    "fit",
+    "needs_table",
     "points_table",
     "reproduction_table",
     "run_table",

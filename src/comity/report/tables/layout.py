@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
@@ -45,6 +47,41 @@ def empty_table(title: str, caption: str | None) -> Table:
         padding=(0, 1, 0, 0),
         pad_edge=False,
     )
+
+
+def fit(table: Table, width: int) -> int:
+    """Fit a table to a width by breaking cells between words, and return the width that it has.
+
+    No word and no number is cut: a table with too many of them becomes wider than asked for.
+
+    Args:
+        table: The table, whose columns get their widths.
+        width: The number of characters in a line.
+    """
+    console = Console(width=100_000)
+    whole = Measurement.get(console, console.options, table).maximum
+    if whole <= width:
+        return width
+    widths, whole_cells, largest = [], [], []
+    for column in table.columns:
+        sizes = [
+            Measurement.get(console, console.options, cell)
+            for cell in (column.header, *column.cells)
+        ]
+        largest.append(max(1, *(size.maximum for size in sizes), column.min_width or 0))
+        least = largest[-1] if column.no_wrap else max(size.minimum for size in sizes)
+        widths.append(max(1, least, column.min_width or 0))
+        whole_cells.append(max([widths[-1], *(size.maximum for size in sizes[1:])]))
+    others = whole - sum(largest)
+    room = max(0, width - others - sum(widths))
+    for wanted in (whole_cells, largest):  # headings are broken before cells
+        for _ in range(min(room, sum(wanted) - sum(widths))):
+            lines = [most / has for most, has in zip(wanted, widths, strict=True)]
+            widths[lines.index(max(lines))] += 1
+            room -= 1
+    for column, chosen in zip(table.columns, widths, strict=True):
+        column.width = chosen
+    return max(width, others + sum(widths))
 
 
 def fill_measures(

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, cast
 
 from rich.table import Table
 from rich.text import Text
 
+from comity.report.captions import model_heading, reproduction_caption
 from comity.report.measures import display_names, mean_and_std, number, vector
 from comity.report.tables.layout import empty_table
 from comity.runs.schema import (
     PerClientResults,
     ReproductionResults,
-    ReproductionRow,
     SearchReproductionResults,
 )
 
@@ -21,30 +21,42 @@ from comity.runs.schema import (
 def reproduction_table(results: Mapping[str, Any]) -> Table:
     """Return a printed table beside ours, under the paper's protocol and our defaults.
 
-    ``results`` is the JSON content of the reproduction: of one measure on one problem, or of
-    hypervolumes per client.
+    ``results`` is the JSON content of the reproduction: of one problem, or of hypervolumes per
+    client.
     """
     if results["measure"] == "own_hypervolume":
         return _per_client(cast(PerClientResults, results))
-    return _one_measure(cast(ReproductionResults, results))
+    return _one_problem(cast(ReproductionResults, results))
 
 
-def _one_measure(results: ReproductionResults) -> Table:
-    """Return the table of one measure on one problem."""
-    table = empty_table(f"{results['table']}: {results['measure']} on {results['problem']}", None)
-    if any("dropped" in row for row in results["rows"]):
-        return _with_dropped(table, results["rows"])
-    for heading in ("preferences", "algorithm"):
+def _one_problem(results: ReproductionResults) -> Table:
+    """Return the table of one or several measures on one problem."""
+    rows = results["rows"]
+    if any("dropped" in row for row in rows):
+        return _with_dropped(results)
+    measure, across = results["measure"], results.get("across")
+    measures = {measure or row["measure"] for row in rows}
+    point = results.get("reference_point") if "hypervolume" in measures else None
+    title = f"{results['table']}: {measure or 'several measures'} on {results['problem']}"
+    by_preferences = across is None and measure is not None
+    if not by_preferences:
+        title += f", {rows[0]['preferences']} preferences"
+    table = empty_table(title, reproduction_caption(results, point) or None)
+    first = [across or "algorithm"]
+    if by_preferences:
+        first = ["preferences", *first]
+    elif measure is None:
+        first = ["measure", *first]
+    for heading in first:
         table.add_column(heading, no_wrap=True)
-    for heading in ("printed", "paper's protocol", "our defaults", "trivial", "optimum"):
+    columns = ("printed", "paper_protocol", "our_defaults")
+    for heading in (*(model_heading(results, c) for c in columns), "trivial", "optimum"):
         table.add_column(heading, justify="right")
-    for row in results["rows"]:
+    for row in rows:
+        values = cast(Mapping[str, Any], row)
         table.add_row(
-            Text(row["preferences"]),
-            Text(row["algorithm"]),
-            mean_and_std(row["printed"]),
-            mean_and_std(row["paper_protocol"]),
-            mean_and_std(row["our_defaults"]),
+            *(Text(str(values[heading])) for heading in first),
+            *(mean_and_std(values[column]) for column in columns),
             number(row["trivial"]),
             number(row["optimum"]),
         )
@@ -53,10 +65,12 @@ def _one_measure(results: ReproductionResults) -> Table:
 
 def _per_client(results: PerClientResults) -> Table:
     """Return the table of hypervolumes per client: one protocol, several problems."""
+    source = results.get("reference_point_source")
+    origin = f", {source}" if source else ""
     caption = (
-        f"Reference point: {vector(results['reference_point'])}. Constant: the classifier that "
-        "gives one answer to everything. Possible: for one centralised model, with the true "
-        "densities and a threshold for each group."
+        f"{reproduction_caption(results)} Reference point: {vector(results['reference_point'])}"
+        f"{origin}. Constant: the classifier that gives one answer to everything. Possible: for "
+        "one centralised model, with the true densities and a threshold for each group."
     )
     seconds = results.get("seconds", [])
     timed = any(time["printed"] is not None for time in seconds)
@@ -64,10 +78,11 @@ def _per_client(results: PerClientResults) -> Table:
         caption += " Seconds of training: ours here, mean over seeds; printed: on the authors' GPU."
     public = results.get("reading") == "public"
     title = f"{results['table']}: hypervolume per client"
-    table = empty_table(title + ", with defects of the public code" * public, caption)
+    table = empty_table(title + ", with defects of the public code" * public, caption.strip())
     by_clients = results["across"] == "clients"
     first = "clients" if by_clients else "problem"
-    for heading in (first, "algorithm", "printed", "ours", "constant", "possible"):
+    columns = [model_heading(results, column) for column in ("printed", "ours")]
+    for heading in (first, "algorithm", *columns, "constant", "possible"):
         table.add_column(heading, no_wrap=True, justify="right" if table.columns[1:] else "left")
     if timed:
         table.add_column("seconds (ours, printed)", justify="right")
@@ -82,18 +97,23 @@ def _per_client(results: PerClientResults) -> Table:
     return table
 
 
-def _with_dropped(table: Table, rows: Sequence[ReproductionRow]) -> Table:
-    """Fill the table of clients with data: with the shares of points that count for nothing."""
-    table.caption = (
-        "Last: the models of the last round, the paper's protocol; kept: the best validated ones, "
-        "our default. Constant: the classifier that gives one answer to everything. Dropped: the "
-        "share of points left out as trivially fair."
+def _with_dropped(results: ReproductionResults) -> Table:
+    """Return the table of clients with data: with the shares of points that count for nothing."""
+    title = f"{results['table']}: {results['measure']} on {results['problem']}"
+    caption = (
+        "Last: the models of the last round, the paper's protocol, as printed; kept: the best "
+        "validated ones, our default. Constant: the classifier that gives one answer to "
+        "everything. Dropped: the share of points left out as trivially fair."
     )
+    if "reference_point" in results and "reference_point_source" in results:
+        point, source = vector(results["reference_point"]), results["reference_point_source"]
+        caption += f" Reference point: {point}, {source}."
+    table = empty_table(title, caption)
     table.add_column("algorithm", no_wrap=True)
     for heading in ("printed", "last", "kept", "constant", "dropped, last", "dropped, kept"):
         table.add_column(heading, justify="right", min_width=len(heading.partition(" ")[0]))
     table.add_column("strict, kept", justify="right")
-    for row in rows:
+    for row in results["rows"]:
         columns = (row["printed"], row["paper_protocol"], row["our_defaults"])
         means = [column["mean"] for column in columns]
         values = [*means, row["trivial"], *row["dropped"].values(), row["strict_hypervolume"]]
@@ -109,15 +129,42 @@ def search_reproduction_table(results: Mapping[str, Any]) -> Table:
     content = cast(SearchReproductionResults, results)
     table = empty_table(
         f"{content['table']} on {content['problem']}",
-        f"Rows: clients/steps between averagings. Reference point of the hypervolume: "
-        f"{vector(content['reference_point'])}",
+        "Rows: clients/steps between averagings. Random weights: the same search with our "
+        f"defaults and random weights. {reproduction_caption(content, content['reference_point'])}",
     )
     for heading in ("measure", "row"):
         table.add_column(heading, no_wrap=True)
-    for heading in ("printed", "paper's protocol", "our defaults", "random weights", "optimum"):
+    columns = ("printed", "paper_protocol", "our_defaults")
+    headings = [model_heading(content, column) for column in columns]
+    for heading in (*headings, "random weights", "optimum"):
         table.add_column(heading, justify="right")
     for row in content["rows"]:
         ours = (row["paper_protocol"], row["our_defaults"], row["random_control"])
         cells = [mean_and_std(column) for column in (row["printed"], *ours)]
         table.add_row(row["measure"], row["row"], *cells, number(row["optimum"]))
+    return table
+
+
+def needs_table(tables: Mapping[str, Mapping[str, Any]]) -> Table:
+    """Return the list of all tables that can be reproduced.
+
+    Args:
+        tables: Title, seeds and CPU hours by problem, by name of the table.
+    """
+    caption = (
+        "CPU hours: estimates for all rows and seeds of the table on one problem, with the "
+        "command's defaults; --only chooses the problem, --rows and --seeds make it cheaper. "
+        "Tables of the same runs cost nothing after the first with the same --out."
+    )
+    table = empty_table("Tables", caption)
+    table.add_column("table", no_wrap=True)
+    for heading in ("contents", "problems and CPU hours"):
+        table.add_column(heading)
+    table.add_column("seeds", justify="right")
+    for name, needs in tables.items():
+        shared: dict[str, list[str]] = {}
+        for problem, hours in needs["hours"].items():
+            shared.setdefault(number(hours, 2), []).append(problem)
+        costs = "; ".join(f"{', '.join(problems)}: {cost}" for cost, problems in shared.items())
+        table.add_row(name, Text(needs["title"]), Text(costs), str(needs["seeds"]))
     return table
