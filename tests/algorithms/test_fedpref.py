@@ -1,9 +1,13 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+import torch
 
 from comity.algorithms import make
+from comity.core.fleet import Fleet
 from comity.core.mixing import spectral_bipartition
 from tests.vectors import FEDPREF, FEDPREF_SUBCLUSTER, fleet, round_of
 
@@ -104,3 +108,118 @@ def test_clusters_survive_their_state():
     a = algorithm.mix(round_of(SENT, START))["*"].weights
     b = other.mix(round_of(SENT, START))["*"].weights
     np.testing.assert_array_equal(a, b)
+
+
+# -- tensors and layers --------------------------------------------------------------------
+
+LAYERED = Fleet(
+    {
+        "a.weight": torch.tensor([[3.0, 0.0], [0.0, 4.0]]),
+        "a.bias": torch.tensor([[4.0], [3.0]]),
+        "b.weight": torch.tensor([[1.0], [1.0]]),
+    }
+)
+ORIGIN = Fleet({name: torch.zeros_like(tensor[:1]) for name, tensor in LAYERED.tensors.items()})
+
+
+@pytest.mark.parametrize(
+    ("similarity", "top_r", "value"),
+    [
+        ("tensor", 1.0, (0 + 1 + 1) / 3),
+        ("layer", 1.0, (12 / 25 + 1) / 2),  # (3, 0, 4) and (0, 4, 3), both of norm 5
+        ("layer", 0.3, (0 + 1) / 2),  # the largest entries are (0, 0, 4) and (0, 4, 0)
+    ],
+)
+def test_a_weight_and_its_bias_are_two_tensors_or_one_layer(similarity, top_r, value):
+    algorithm = make(
+        "fedpref", {"similarity": similarity, "top_r": top_r, "minimum_similarity": 0.0}
+    )
+    weights = algorithm.mix(round_of(LAYERED, ORIGIN))["*"].weights
+    np.testing.assert_allclose(weights[0], np.array([1, value]) / (1 + value), atol=1e-6)
+    recorded = algorithm.diagnostics()["similarity"]
+    np.testing.assert_allclose(recorded, [[1, value], [value, 1]], atol=1e-5)
+
+
+# -- recorded similarities -----------------------------------------------------------------
+
+
+def test_the_similarities_of_a_round_are_those_before_its_splits():
+    algorithm, _ = mixing(threshold=100.0, patience=1)
+    first = algorithm.diagnostics()
+    assert first["clusters"] == [[0, 1], [2, 3]]
+    np.testing.assert_allclose(first["similarity"], FEDPREF["sim"], atol=2e-5)
+    algorithm.mix(round_of(SENT, START))
+    second = algorithm.diagnostics()["similarity"]
+    assert second[0][2:] == [None, None]
+    assert second[2][:2] == [None, None]
+    assert second[0][1] == pytest.approx(FEDPREF["sim"][0][1], abs=2e-5)
+    assert "similarity" not in algorithm.state()
+
+
+def test_absent_clients_have_no_similarities_and_many_clients_are_not_recorded():
+    algorithm = make("fedpref", {})
+    present = replace(round_of(SENT, START), participants=(0, 1, 3, 4), clients=(0, 1, 2, 3, 4))
+    algorithm.mix(present)
+    matrix = algorithm.diagnostics()["similarity"]
+    assert matrix[2] == [None] * 5
+    assert [row[2] for row in matrix] == [None] * 5
+    assert matrix[3][4] is not None
+    algorithm = make("fedpref", {})
+    algorithm.mix(replace(present, clients=tuple(range(101))))
+    assert "similarity" not in algorithm.diagnostics()
+
+
+# -- when to split -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("norm", ["l2", "squared", "sum", "mean", "rms"])
+def test_the_norm_of_a_change_is_compared_with_the_threshold(norm):
+    """Tensors of four and two entries; the change is that of the mean model."""
+    parts = [np.mean(FEDPREF[f"delta_layer{n}"], axis=0) for n in (1, 2)]
+    whole, norms = np.concatenate(parts), [np.linalg.norm(part) for part in parts]
+    change = {
+        "l2": np.linalg.norm(whole),
+        "squared": whole @ whole,
+        "sum": sum(norms),
+        "mean": np.mean(norms),
+        "rms": np.sqrt(np.mean(whole**2)),
+    }[norm]
+    together, _ = mixing(threshold=0.999 * change, patience=1, norm=norm)
+    apart, _ = mixing(threshold=1.001 * change, patience=1, norm=norm)
+    assert together.diagnostics()["clusters"] == [[0, 1, 2, 3]]
+    assert apart.diagnostics()["clusters"] == [[0, 1], [2, 3]]
+
+
+def test_rounds_of_the_warm_up_do_not_count_as_stalled():
+    algorithm = make("fedpref", {"top_r": 0.5, "threshold": 100.0, "patience": 2, "warm_up": 2})
+    counts = []
+    for number in range(1, 5):
+        algorithm.mix(round_of(SENT, START, number=number))
+        counts.append(len(algorithm.diagnostics()["clusters"]))
+    assert counts == [1, 1, 1, 2]
+
+
+def updates(sizes, seed):
+    """Updates of clients in groups: a common part, a part per group, and noise."""
+    generator = np.random.default_rng(seed)
+    rows = [
+        0.5 * np.ones(200) + shift + generator.standard_normal(200)
+        for count in sizes
+        for shift in [0.9 * (len(sizes) > 1) * generator.standard_normal(200)]
+        for _ in range(count)
+    ]
+    return fleet(np.array(rows).tolist()), fleet([[0.0] * 200])
+
+
+@pytest.mark.parametrize("name", ["fedpref", "cfl"])
+def test_an_earned_split_needs_groups(name):
+    settings = {"threshold": 1e6, "patience": 1}
+    groups, noise = updates((6, 6), 3), updates((12,), 3)
+    for rule, of_groups, of_noise in (("threshold", 2, 2), ("earned", 2, 1)):
+        for (sent, start), count in ((groups, of_groups), (noise, of_noise)):
+            algorithm = make(name, {**settings, "split": rule})
+            algorithm.mix(round_of(sent, start, number=30))
+            assert len(algorithm.diagnostics()["clusters"]) == count, (rule, count)
+    algorithm = make(name, {**settings, "split": "earned"})
+    algorithm.mix(round_of(*groups, number=30))
+    assert algorithm.diagnostics()["clusters"] == [[*range(6)], [*range(6, 12)]]

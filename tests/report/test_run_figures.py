@@ -13,9 +13,10 @@ from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.image import imread
 
-from comity.report.figures import clusters, draw_run, front, mixing, rewards
+from comity.report.figures import clusters, draw_run, front, mixing, rewards, similarity
 from comity.report.figures.style import DPI
-from comity.report.series.clusters import cluster_tree
+from comity.report.html.run_page import run_page
+from comity.report.series.clusters import agreement, cluster_tree
 from comity.runs.directory import Run
 
 SPREAD = [[0.9, 0.1], [0.1, 0.9], [0.5, 0.5]]
@@ -138,9 +139,32 @@ def test_absent_receivers_are_hatched(made: Callable[..., Run]) -> None:
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["absent"]
 
 
+def test_similarity_shows_where_clients_were_compared(made: Callable[..., Run]) -> None:
+    """The last panel is the round from which on the same clients are compared."""
+    together = [[1.0, 0.2, -0.4], [0.2, 1.0, 0.1], [-0.4, 0.1, 1.0]]
+    apart = [[1.0, 0.2, None], [0.2, 1.0, None], [None, None, 1.0]]
+    kept = [[8.2, -3.0]] * 3
+    matrices = [together, together, apart, apart]
+    lines = [
+        entry(n, kept, server={"similarity": matrix}) for n, matrix in enumerate(matrices, start=1)
+    ]
+    run = made(kept, [*lines, entry(5, kept)], rounds=4, preferences=SPREAD)
+    figure = similarity(run)
+    assert figure is not None
+    panels = [axes for axes in figure.axes if axes.get_title()]
+    assert [axes.get_title() for axes in panels] == ["round 1", "round 2", "round 3"]
+    expected = np.array(together)[np.ix_([1, 2, 0], [1, 2, 0])]
+    np.testing.assert_allclose(panels[0].images[0].get_array(), expected)
+    assert panels[2].images[0].get_array().mask.sum() == 4  # client 2 is alone
+    norm = panels[0].images[0].norm
+    assert (norm.vmin, norm.vmax) == (-0.4, 0.4)  # the diagonal does not count
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["not compared"]
+
+
 def test_no_picture_of_what_did_not_happen(made: Callable[..., Run]) -> None:
     run = made([[1.0, -1.0]] * 3, preferences=SPREAD)
     assert mixing(run) is None
+    assert similarity(run) is None
     assert clusters(run) is None
     assert set(draw_run(run)) == {"front", "rewards"}
     assert not (run.path / "mixing.png").exists()
@@ -194,6 +218,30 @@ def test_clusters_show_when_each_split_happened(made: Callable[..., Run]) -> Non
     top = axes.child_axes[0]
     assert [label.get_text() for label in top.get_xticklabels()] == ["1", "2", "3"]
     assert sorted(label.get_text() for label in axes.get_yticklabels()) == ["0", "1, 3", "2, 4"]
+
+
+def test_clusters_are_compared_with_groups_of_equal_preferences(made: Callable[..., Run]) -> None:
+    """Of ten pairs four are alike in preferences, and four in the clusters of rounds 2 and 3.
+
+    Groups are 0, 2, 4 and 1, 3, like the clusters; in round 4 one of three leaves: of the pairs
+    alike two remain, so (2 - 4 * 2 / 10) / ((4 + 2) / 2 - 4 * 2 / 10) = 6 / 11.
+    """
+    shared = [[0.3, 0.7] if client % 2 else [0.6, 0.4] for client in range(5)]
+    run = made([[8.2, -3.0]] * 5, clustered(), rounds=4, preferences=shared)
+    assert agreement(run) == {1: 0.0, 2: 1.0, 4: pytest.approx(6 / 11)}
+    assert run.results["clusters"] == {"count": 3, "adjusted_rand": pytest.approx(6 / 11)}
+    page = run_page(run, draw_run(run), None)
+    assert "equal preferences: 0.00 (round 1), 1.00 (round 2), 0.55 (round 4)." in page
+
+
+def test_without_shared_preferences_clusters_are_only_counted(made: Callable[..., Run]) -> None:
+    preferences = np.column_stack([WEIGHTS, 1 - WEIGHTS]).tolist()
+    run = made([[8.2, -3.0]] * 5, clustered(), rounds=4, preferences=preferences)
+    assert agreement(run) == {}
+    assert run.results["clusters"] == {"count": 3}
+    same = made([[8.2, -3.0]] * 5, clustered(), name="same", rounds=4, preferences="same:0.5,0.5")
+    assert same.results["clusters"] == {"count": 3}
+    assert "clusters" not in made([[8.2, -3.0]], name="none", preferences=[[0.5, 0.5]]).results
 
 
 # -- rewards -------------------------------------------------------------------------------
@@ -252,7 +300,7 @@ def test_without_a_known_optimum_there_is_no_regret(made: Callable[..., Run]) ->
 def test_a_real_run_has_all_its_pictures_in_print_quality(real: Run) -> None:
     before = matplotlib.rcParams["font.size"]
     pictures = draw_run(real)
-    assert set(pictures) == {"front", "rewards", "mixing", "clusters"}
+    assert set(pictures) == {"front", "rewards", "mixing", "similarity", "clusters"}
     assert imread(pictures["front"]).shape[1] == pytest.approx(4.4 * DPI, abs=1)
     assert matplotlib.rcParams["font.size"] == before
 

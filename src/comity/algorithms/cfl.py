@@ -9,7 +9,7 @@ import numpy as np
 
 from comity.algorithms.base import Round, algorithm
 from comity.algorithms.clustered import Clustered
-from comity.core.clusters import Threshold, is_small
+from comity.core.clusters import Split, Threshold
 from comity.core.mixing import Mixing, cosine, linkage_bipartition
 from comity.core.typing import FloatArray, IntArray
 from comity.settings import setting
@@ -42,24 +42,32 @@ class CFL(Clustered):
 
     def mix(self, round: Round) -> Mapping[str, Mixing]:
         clusters = self._partition(round)
-        gram = round.sent.total_gram(round.start)
+        grams = round.sent.gram(round.start)
+        gram: FloatArray = sum(grams.values(), np.zeros(()))
         norms = np.sqrt(gram.diagonal())
 
         def stalled(rows: IntArray) -> bool | None:
             if norms[rows].max() <= 1e-8:
                 return None
-            change = float(np.sqrt(max(gram[np.ix_(rows, rows)].mean(), 0.0)))
-            model = float(np.linalg.norm(_norms(round, rows)))
-            small = is_small(change, model, self.threshold)
+            means = [float(product[np.ix_(rows, rows)].mean()) for product in grams.values()]
+            change = [max(mean, 0.0) for mean in means]
+            small = self._is_small(round, change, _squares(round, rows), self.threshold)
             if self.rule == "two-threshold":
                 conflict = norms[rows].max() > self.largest_update
-                small = small and conflict and len(rows) > 2 and round.number > self.first_round
-            return bool(small)
+                late = round.number > self.first_round
+                return bool(small and conflict and len(rows) > 2 and late)
+            return small
+
+        def split(rows: IntArray) -> Split:
+            similarity = cosine(gram[np.ix_(rows, rows)])
+            return self._sides(
+                round, rows, similarity, lambda matrix: linkage_bipartition(matrix, self.linkage)
+            )
 
         clusters.refine(
             round.participants,
             stalled,
-            lambda rows: linkage_bipartition(cosine(gram[np.ix_(rows, rows)]), self.linkage),
+            split,
             patience=self.patience if self.rule == "patience" else 1,
         )
         weights: list[FloatArray] = []
@@ -72,7 +80,7 @@ class CFL(Clustered):
         return {"*": Mixing(np.stack(weights), route)}
 
 
-def _norms(round: Round, rows: IntArray) -> list[float]:
-    """Return the norm of each tensor of a cluster's model."""
+def _squares(round: Round, rows: IntArray) -> list[float]:
+    """Return the squared norm of each tensor of a cluster's model."""
     model = round.start.select(rows[:1])
-    return [float(tensor.norm()) for tensor in model.tensors.values()]
+    return [float(tensor.norm()) ** 2 for tensor in model.tensors.values()]

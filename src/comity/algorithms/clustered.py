@@ -2,16 +2,40 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
 
 from pydantic import PrivateAttr
 
 from comity.algorithms.base import Algorithm, Round
-from comity.core.clusters import Clusters
+from comity.core.clusters import Clusters, Norm, Split, Threshold, chance, is_small, size
+from comity.core.rng import stream
+from comity.core.typing import FloatArray, IntArray
+from comity.settings import setting
 
 
 class Clustered(Algorithm):
     """Algorithm whose server keeps a partition of the clients."""
+
+    norm: Norm = setting(
+        "l2",
+        "size of a change, for the threshold: l2 over all entries, squared (l2), sum or mean of "
+        "the tensors' l2 norms, rms over all entries",
+    )
+    warm_up: int = setting(
+        0, "first rounds that never count as stalled (too few updates to judge)", at_least=0
+    )
+    split: Literal["threshold", "earned"] = setting(
+        "threshold",
+        "threshold: split every stalled cluster; earned: only if its two sides are unlike beyond "
+        "chance",
+    )
+    significance: float = setting(
+        0.05,
+        "earned: largest probability of so clear a split among clients without groups",
+        at_least=0.005,
+        below=1,
+    )
 
     _clusters: Clusters | None = PrivateAttr(None)
 
@@ -20,6 +44,52 @@ class Clustered(Algorithm):
         if self._clusters is None:
             self._clusters = Clusters(round.clients)
         return self._clusters
+
+    def _is_small(
+        self,
+        round: Round,
+        change: Sequence[float],
+        model: Sequence[float],
+        threshold: Threshold,
+    ) -> bool | None:
+        """Return whether a change is at most the threshold; None in a warm-up round.
+
+        Args:
+            round: The present round.
+            change: Squared norm of the change of each tensor.
+            model: Squared norm of each tensor of the model that changed.
+            threshold: See `Threshold`.
+        """
+        if round.number <= self.warm_up:
+            return None
+        entries = sum(tensor[0].numel() for tensor in round.sent.tensors.values())
+        return is_small(
+            size(change, entries, self.norm), size(model, entries, self.norm), threshold
+        )
+
+    def _sides(
+        self,
+        round: Round,
+        rows: IntArray,
+        similarity: FloatArray,
+        bipartition: Callable[[FloatArray], Split],
+    ) -> Split:
+        """Return the two sides of a stalled cluster; None if a split is not earned.
+
+        Args:
+            round: The present round.
+            rows: The cluster's participants, as indices.
+            similarity: Their similarities.
+            bipartition: The rule that cuts a similarity matrix in two.
+        """
+        sides = bipartition(similarity)
+        if sides is None or self.split == "threshold":
+            return sides
+        generator = stream(
+            round.seed, "earned-split", round.number, round.participants[int(rows[0])]
+        )
+        earned = chance(similarity, bipartition, generator) <= self.significance
+        return sides if earned else None
 
     def diagnostics(self) -> dict[str, Any]:
         return {} if self._clusters is None else {"clusters": self._clusters.members}

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any, Literal
 
 import numpy as np
+from pydantic import PrivateAttr
 
 from comity.algorithms.base import Round, algorithm
 from comity.algorithms.clustered import Clustered
-from comity.core.clusters import Split, Threshold, is_small
+from comity.core.clusters import Split, Threshold
 from comity.core.mixing import Mixing, spectral_bipartition
 from comity.core.typing import FloatArray, IntArray
 from comity.settings import setting
+
+_MOST = 100  # the similarities of more clients would fill the disk
 
 
 @algorithm(
@@ -27,6 +31,9 @@ class FedPref(Clustered):
     top_r: float = setting(
         0.8, "share of each tensor's largest changes that count", above=0, at_most=1
     )
+    similarity: Literal["tensor", "layer"] = setting(
+        "tensor", "mean of the cosines of tensors, or of layers (weight and bias as one vector)"
+    )
     minimum_similarity: float = setting(
         -1.0, "similarity at or below which a client has no weight", at_least=-1, below=1
     )
@@ -37,8 +44,12 @@ class FedPref(Clustered):
     clustering: bool = setting(True, "split stalled clusters (off: weighted aggregation only)")
     weighting: bool = setting(True, "weigh by similarity (off: plain means, clustering only)")
 
+    _similarities: list[list[float | None]] | None = PrivateAttr(None)
+    _known: dict[tuple[int, ...], FloatArray] = PrivateAttr(default_factory=dict)
+
     def mix(self, round: Round) -> Mapping[str, Mixing]:
         clusters = self._partition(round)
+        self._record(round, clusters.members)
         if self.clustering:
             clusters.refine(
                 round.participants,
@@ -58,18 +69,54 @@ class FedPref(Clustered):
         sent, start = round.sent.select(rows), round.start.select(rows)
         if sent.distance(start).max() <= 1e-8:
             return None
-        reference = start.mean()
-        change = float(sent.mean().distance(reference)[0])
-        norm = float(np.sqrt(sum(float(t.square().sum()) for t in reference.tensors.values())))
-        return is_small(change, norm, self.threshold)
+        reference, mean = start.mean(), sent.mean()
+        change = [float(mean.group(name).distance(reference.group(name))[0]) ** 2 for name in mean]
+        model = [float(tensor.square().sum()) for tensor in reference.tensors.values()]
+        return self._is_small(round, change, model, self.threshold)
 
     def _split(self, round: Round, rows: IntArray) -> Split:
-        return spectral_bipartition(self._similarity(round, rows))
+        return self._sides(round, rows, self._similarity(round, rows), spectral_bipartition)
 
     def _similarity(self, round: Round, rows: IntArray) -> FloatArray:
-        """Return sim_ij = mean over tensors of cos(topR(Δ_i), topR(Δ_j)), Δ_i = θ_i' − θ̄_C."""
-        reference = round.start.select(rows).mean()
-        return round.sent.select(rows).similarity(reference, self.top_r)
+        """Return sim_ij = mean over tensors of cos(topR(Δ_i), topR(Δ_j)), Δ_i = θ_i' − θ̄_C.
+
+        With ``similarity = "layer"`` the mean is over layers, and topR is that of a layer.
+        """
+        key = tuple(rows.tolist())
+        if key not in self._known:
+            self._known[key] = self._compare(round, rows)
+        return self._known[key]
+
+    def _compare(self, round: Round, rows: IntArray) -> FloatArray:
+        reference, sent = round.start.select(rows).mean(), round.sent.select(rows)
+        if self.similarity == "layer":
+            reference, sent = reference.layers(), sent.layers()
+        return sent.similarity(reference, self.top_r)
+
+    def _record(self, round: Round, members: list[list[int]]) -> None:
+        """Keep the similarities by which this round's splits are decided, for the history."""
+        self._similarities = None
+        self._known.clear()
+        if len(round.clients) > _MOST:
+            return
+        matrix = np.full((len(round.clients), len(round.clients)), np.nan)
+        place = {client: index for index, client in enumerate(round.clients)}
+        for cluster in members:
+            rows = np.flatnonzero(np.isin(round.participants, cluster))
+            if len(rows):
+                index = [place[round.participants[row]] for row in rows]
+                matrix[np.ix_(index, index)] = self._similarity(round, rows).round(5)
+        self._similarities = [[None if np.isnan(x) else x for x in row] for row in matrix.tolist()]
+
+    def diagnostics(self) -> dict[str, Any]:
+        """Return the clusters, and similarities as they were before this round's splits.
+
+        Similarities (clients x clients) are None between clusters and for absent clients.
+        """
+        values = super().diagnostics()
+        return (
+            values if self._similarities is None else {**values, "similarity": self._similarities}
+        )
 
     def _weights(self, round: Round, rows: IntArray) -> FloatArray:
         """Return u_ij = (max(sim_ij, s_min) − s_min) / (1 − s_min), the diagonal one."""

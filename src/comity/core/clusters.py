@@ -1,14 +1,15 @@
-"""A partition of the clients that only gets finer; CFL and FedPref keep one on the server."""
+"""A partition of the clients that only gets finer, and the rules by which CFL and FedPref split."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Annotated, Any
+from math import sqrt
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from pydantic import Field, StringConstraints
 
-from comity.core.typing import IntArray
+from comity.core.typing import FloatArray, IntArray
 
 Threshold = (
     Annotated[float, Field(ge=0)] | Annotated[str, StringConstraints(pattern=r"^\d+(\.\d+)?%$")]
@@ -17,6 +18,31 @@ Threshold = (
 
 Split = tuple[list[int], list[int]] | None
 """Two sides of a cluster, or None if it stays whole."""
+
+Norm = Literal["l2", "squared", "sum", "mean", "rms"]
+"""Size of a change: norm of all entries, its square, sum or mean of the norms of the tensors, or
+root of the mean squared entry."""
+
+_DRAWS = 199  # matrices without groups that a split is compared with
+_WIDEST = 2000  # more independent entries than this change nothing
+_FIT = 30  # steps that halve the distance to a fixed point
+
+
+def size(squares: Sequence[float], entries: int, norm: Norm) -> float:
+    """Return the size of a change or model.
+
+    Args:
+        squares: Squared Euclidean norm of each tensor.
+        entries: Number of entries of all tensors together.
+        norm: See `Norm`.
+    """
+    if norm in ("sum", "mean"):
+        total = sum(sqrt(square) for square in squares)
+        return total if norm == "sum" else total / len(squares)
+    total = sum(squares)
+    if norm == "squared":
+        return total
+    return sqrt(total) if norm == "l2" else sqrt(total / entries)
 
 
 def is_small(change: float, norm: float, threshold: Threshold) -> bool:
@@ -30,6 +56,107 @@ def is_small(change: float, norm: float, threshold: Threshold) -> bool:
     if isinstance(threshold, str):
         return 100.0 * change <= float(threshold.removesuffix("%")) * norm
     return change <= threshold
+
+
+def separation(excess: FloatArray, sides: Split) -> float:
+    """Return how much more alike two sides are inside than across, as a t statistic has it.
+
+    (mean of pairs inside − mean of pairs across) · √(inside · across / (inside + across)), where
+    the root has the numbers of pairs; −∞ if there are no sides or no pairs inside.
+
+    Args:
+        excess: n x n, symmetric; the diagonal does not count.
+        sides: Indices of the two sides.
+    """
+    if sides is None or len(excess) < 3:
+        return -np.inf
+    second = np.isin(np.arange(len(excess)), sides[1])
+    rows, columns = np.triu_indices(len(excess), 1)
+    pairs, across = excess[rows, columns], second[rows] != second[columns]
+    count = int(across.sum())
+    root = sqrt(count * (len(pairs) - count) / len(pairs))
+    return float(pairs[~across].mean() - pairs[across].mean()) * root
+
+
+def common_loads(similarity: FloatArray) -> FloatArray:
+    """Return k ≥ 0 (n) such that k_i · k_j is near the similarity of each pair i ≠ j.
+
+    This is what similarities look like if updates have one direction in common and are otherwise
+    independent: k_i is the share of client i's update along that direction.
+    """
+    n = len(similarity)
+    pairs = similarity - np.diag(similarity.diagonal())
+    loads = np.full(n, sqrt(max(float(pairs.sum()), 0.0) / (n * (n - 1))))
+    for _ in range(_FIT):
+        total = float(loads @ loads)
+        if total <= 1e-12:
+            return np.zeros(n)
+        best = pairs @ loads / np.maximum(total - loads**2, 1e-12)
+        loads = (loads + np.clip(best, 0.0, 0.999)) / 2
+    return loads
+
+
+def chance(
+    similarity: FloatArray,
+    bipartition: Callable[[FloatArray], Split],
+    generator: np.random.Generator,
+) -> float:
+    """Return how probable a split as clear as this one is among clients without groups.
+
+    The best cut of any matrix looks better than random cuts of it, so the split is compared with
+    the best cuts, by the same rule, of matrices without groups: cosines of vectors with the same
+    share of a common direction (`common_loads`) and otherwise independent normal entries, as many
+    as make similarities vary as much as the real ones do. The measure is the `separation` of the
+    similarities minus their common part k_i · k_j. The value is the share of matrices, the real
+    one included, that reach the real one's. Up to three clients fit one direction exactly: 1.
+
+    Args:
+        similarity: n x n, symmetric.
+        bipartition: The rule that cuts a similarity matrix in two.
+        generator: Source of the vectors.
+    """
+    n = len(similarity)
+    if n < 4:
+        return 1.0
+    loads = common_loads(similarity)
+    excess = similarity - np.outer(loads, loads)
+    rest = 1.0 - loads**2
+    upper = np.triu_indices(n, 1)
+    variance = float(np.square(excess[upper]).sum()) / (len(upper[0]) - n)
+    entries = float(np.outer(rest, rest)[upper].mean()) / max(variance, 1e-12)
+    width = int(np.clip(round(entries), 2, _WIDEST))
+    real = separation(excess, bipartition(similarity))
+    count = 1
+    for _ in range(_DRAWS):
+        own = generator.standard_normal((n, width)) * np.sqrt(rest / width)[:, None]
+        vectors = np.column_stack([loads, own])
+        vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+        matrix = vectors @ vectors.T
+        drawn = common_loads(matrix)
+        count += separation(matrix - np.outer(drawn, drawn), bipartition(matrix)) >= real - 1e-9
+    return count / (_DRAWS + 1)
+
+
+def adjusted_rand(first: Sequence[int] | IntArray, second: Sequence[int] | IntArray) -> float:
+    """Return the adjusted Rand index of two partitions (Hubert and Arabie, 1985).
+
+    1: the same partition; 0: as many pairs in agreement as by chance.
+
+    Args:
+        first: Label of each client in one partition.
+        second: Label of each client in the other.
+    """
+    labels = [np.unique(side, return_inverse=True)[1] for side in (first, second)]
+    table = np.zeros([side.max() + 1 for side in labels])
+    np.add.at(table, tuple(labels), 1)
+
+    def pairs(counts: FloatArray) -> float:
+        return float((counts * (counts - 1) / 2).sum())
+
+    both, rows, columns = pairs(table), pairs(table.sum(axis=1)), pairs(table.sum(axis=0))
+    expected = rows * columns / max(pairs(np.array([len(labels[0])])), 1.0)
+    largest = (rows + columns) / 2
+    return 1.0 if largest == expected else (both - expected) / (largest - expected)
 
 
 class Clusters:

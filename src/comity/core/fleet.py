@@ -114,6 +114,13 @@ class Fleet:
             if tensor is not self.tensors[name]:
                 self.tensors[name][index] = tensor
 
+    def layers(self) -> Fleet:
+        """Return one flat tensor per layer: ``a.weight`` and ``a.bias`` become ``a`` (a copy)."""
+        parts: dict[str, list[Tensor]] = {}
+        for name in self.tensors:
+            parts.setdefault(name.rpartition(".")[0] or name, []).append(self._flat(name))
+        return Fleet({layer: torch.cat(flat, dim=1) for layer, flat in parts.items()})
+
     def clone(self) -> Fleet:
         """Return a copy that shares no memory with this fleet."""
         return Fleet({name: tensor.clone() for name, tensor in self.tensors.items()})

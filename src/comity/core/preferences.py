@@ -17,7 +17,7 @@ from scipy.optimize import minimize
 from scipy.special import logsumexp
 
 from comity.core.rng import stream
-from comity.core.typing import FloatArray
+from comity.core.typing import FloatArray, IntArray
 from comity.errors import UserError
 
 KINDS = {
@@ -70,6 +70,12 @@ def preferences(
         f"preferences: '{spec}' is not one of dirichlet[:ALPHA], equidistant, gaussian, "
         "same:W,W,…, shared:N,N,… or a file name ending in .csv."
     )
+
+
+def shared_groups(matrix: FloatArray) -> IntArray | None:
+    """Return a number per client, equal where preferences are; None if all are equal or none."""
+    labels: IntArray = np.unique(matrix, axis=0, return_inverse=True)[1].reshape(-1)
+    return labels if 0 < labels.max() < len(matrix) - 1 else None
 
 
 def read_csv(path: Path, clients: int, objectives: int) -> FloatArray:

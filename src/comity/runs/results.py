@@ -8,14 +8,24 @@ from typing import Any, cast
 import numpy as np
 
 from comity.configuration import DEFAULT_PRESET, Configuration
+from comity.core.clusters import adjusted_rand
 from comity.core.pareto import front, hypervolume, reach
+from comity.core.preferences import shared_groups
 from comity.core.typing import AnyArray, FloatArray
 from comity.datasets.partition import fingerprint
 from comity.federation.messages import RoundMetrics
 from comity.federation.server import RoundRecord
 from comity.problems import DataProblem, EnvironmentProblem, Problem
 from comity.runs.directory import Spans
-from comity.runs.schema import ClientResult, HistoryEntry, Metrics, Results, SpanResult, Vectors
+from comity.runs.schema import (
+    ClientResult,
+    ClusterResult,
+    HistoryEntry,
+    Metrics,
+    Results,
+    SpanResult,
+    Vectors,
+)
 
 _LARGEST_MIXING = 100  # a larger matrix makes no picture and would fill the disk
 
@@ -116,6 +126,8 @@ def summarise(
         }
     results["per_client"] = _per_client(problem, preferences, kept, last, optimum)
     results["front"] = front(kept[problem.counts(kept)]).tolist()
+    if partitions := [e["clusters"] for e in history if e["clusters"] is not None]:
+        results["clusters"] = _clusters(partitions[-1], preferences)
     results["communication"] = {
         "bytes_up": sum(entry["bytes_up"] for entry in history),
         "bytes_down": sum(entry["bytes_down"] for entry in history),
@@ -217,6 +229,17 @@ def _per_client(
             row["optimum"] = float(optimum[client])
         rows.append(row)
     return rows
+
+
+def _clusters(partition: list[list[int]], preferences: FloatArray) -> ClusterResult:
+    """Return the number of clusters, and their agreement with groups of equal preferences."""
+    result: ClusterResult = {"count": len(partition)}
+    if (groups := shared_groups(preferences)) is not None:
+        labels = np.zeros(len(preferences), dtype=np.int64)
+        for number, members in enumerate(partition):
+            labels[members] = number
+        result["adjusted_rand"] = adjusted_rand(labels, groups)
+    return result
 
 
 def _effort(

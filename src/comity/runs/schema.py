@@ -29,6 +29,13 @@ class SpanResult(TypedDict):
     per_client: list[float]
 
 
+class ClusterResult(TypedDict):
+    """Final clusters; the index where some but not all clients share their preferences."""
+
+    count: int
+    adjusted_rand: NotRequired[float]
+
+
 class Communication(TypedDict):
     """Bytes that clients sent and received."""
 
@@ -68,6 +75,7 @@ class Results(TypedDict):
     optimum: NotRequired[Metrics]
     per_client: list[ClientResult]
     front: list[list[float]]
+    clusters: NotRequired[ClusterResult]
     communication: Communication
     environment_steps: NotRequired[dict[str, int]]
     validation: NotRequired[dict[str, float | None]]

@@ -16,7 +16,7 @@ from comity.report.figures.front import front
 from comity.report.figures.fronts import fronts
 from comity.report.figures.growth import growth
 from comity.report.figures.learning import learning
-from comity.report.figures.mixing import mixing
+from comity.report.figures.mixing import mixing, similarity
 from comity.report.figures.partition import partition
 from comity.report.figures.reaches import reaches
 from comity.report.figures.reproduction import reproduction_figure, setting_figure
@@ -54,6 +54,7 @@ def draw_run(run: Run) -> Pictures:
     figures |= {
         "conflict": conflict(run),
         "mixing": mixing(run),
+        "similarity": similarity(run),
         "allotted": agent_weights(run),
         "agent_rewards": agent_rewards(run),
         "embeddings": embeddings(run),
@@ -138,6 +139,7 @@ __all__ = [
     "scores",
     "search_front",
     "setting_figure",
+    "similarity",
     "spans",
     "weights",
 ]

@@ -1,10 +1,10 @@
-"""Mixing matrices: who learns from whom."""
+"""Matrices between clients: who learns from whom, and who is like whom."""
 
 from __future__ import annotations
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.colors import PowerNorm
+from matplotlib.colors import Normalize, PowerNorm
 from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
 from matplotlib.patches import Patch, Rectangle
@@ -12,7 +12,7 @@ from matplotlib.patches import Patch, Rectangle
 from comity.core.typing import FloatArray, IntArray
 from comity.report.figures.style import canvas, styled
 from comity.report.measures import has_single_objective
-from comity.report.series.mixing import mixing_series
+from comity.report.series.mixing import MixingSeries, mixing_series, similarity_series
 from comity.runs.directory import Run
 
 _NAMED = 24  # more clients than this have no room for their names
@@ -30,27 +30,56 @@ def mixing(run: Run) -> Figure | None:
     matrices = series.matrices
     largest = max(float(np.nanmax(m)) for m in matrices if np.isfinite(m).any())
     norm = PowerNorm(0.5, vmin=0.0, vmax=largest)  # small weights matter too
-    figure = canvas(1.75 * len(matrices) + 0.9, 2.45)
-    panels = figure.subplots(1, len(matrices), squeeze=False)[0]
-    for axes, number, matrix in zip(panels, series.rounds, matrices, strict=True):
-        image = _panel(axes, matrix, series.order, norm)
-        axes.set_title(f"round {number}")
+    figure = _heat_maps(run, series, norm, "Blues", "weight")
+    for axes in figure.axes[: len(matrices)]:
         axes.set_xlabel("giver")
-    panels[0].set_ylabel("receiver")
-    bar = figure.colorbar(image, ax=panels.tolist(), aspect=22, pad=0.015, shrink=0.85)
-    bar.set_label("weight")
-    bar.outline.set_visible(False)
-    if not has_single_objective(run.results):
-        first = run.configuration.get_problem().objectives[0].name
-        figure.supxlabel(f"clients by their weight on {first}, lightest first", fontsize=7)
+    figure.axes[0].set_ylabel("receiver")
     if any(np.isnan(matrix).any() for matrix in matrices):
         absent = Patch(facecolor="#ededed", edgecolor="#b0b0b0", hatch="////", label="absent")
         figure.legend(handles=[absent], loc="upper left", borderaxespad=0.1)
     return figure
 
 
-def _panel(axes: Axes, matrix: FloatArray, order: IntArray, norm: PowerNorm) -> AxesImage:
-    image = axes.imshow(matrix, cmap="Blues", norm=norm, interpolation="nearest")
+@styled
+def similarity(run: Run) -> Figure | None:
+    """Draw the similarity of clients' changes at up to four rounds; None if it was not recorded.
+
+    Pairs that were not compared are grey. The diagonal, which is 1, does not count for colours.
+    """
+    series = similarity_series(run)
+    if series is None:
+        return None
+    pairs = np.concatenate([matrix[~np.eye(len(matrix), dtype=bool)] for matrix in series.matrices])
+    largest = float(np.nanmax(np.abs(pairs), initial=0.01))
+    figure = _heat_maps(run, series, Normalize(-largest, largest), "RdBu", "similarity")
+    if np.isnan(pairs).any():
+        apart = Patch(facecolor="#ededed", edgecolor="#b0b0b0", label="not compared")
+        figure.legend(handles=[apart], loc="upper left", borderaxespad=0.1)
+    return figure
+
+
+def _heat_maps(run: Run, series: MixingSeries, norm: Normalize, colours: str, label: str) -> Figure:
+    """Draw one panel per round, with one bar of colours."""
+    count = len(series.matrices)
+    figure = canvas(1.75 * count + 0.9, 2.45)
+    panels = figure.subplots(1, count, squeeze=False)[0]
+    for axes, number, matrix in zip(panels, series.rounds, series.matrices, strict=True):
+        image = _panel(axes, matrix, series.order, norm, colours)
+        axes.set_title(f"round {number}")
+    bar = figure.colorbar(image, ax=panels.tolist(), aspect=22, pad=0.015, shrink=0.85)
+    bar.set_label(label)
+    bar.outline.set_visible(False)
+    if not has_single_objective(run.results):
+        first = run.configuration.get_problem().objectives[0].name
+        figure.supxlabel(f"clients by their weight on {first}, lightest first", fontsize=7)
+    return figure
+
+
+def _panel(
+    axes: Axes, matrix: FloatArray, order: IntArray, norm: Normalize, colours: str
+) -> AxesImage:
+    axes.set_facecolor("#ededed")
+    image = axes.imshow(matrix, cmap=colours, norm=norm, interpolation="nearest")
     for row in np.flatnonzero(np.isnan(matrix).all(axis=1)):
         axes.add_patch(
             Rectangle(

@@ -38,6 +38,8 @@ CAPTIONS = {
     "rewards": "Mean scalarised validation {terms.value} over the rounds: of the models that "
     "clients keep, that they have just trained, and that they received.",
     "mixing": "Who learns from whom: one row per receiver, one column per giver.",
+    "similarity": "How alike two clients' changes are, before the splits of that round; clients of "
+    "different clusters are not compared. The colours leave out the diagonal, which is 1.",
     "allotted": "Mean over the last quarter of the rounds: the weight of each giver's head, the "
     "share of classes that two clients have in common, and the one against the other.",
     "agent_rewards": "The terms of the agent's reward before they are weighed: how good models are "

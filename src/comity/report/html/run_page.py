@@ -31,6 +31,7 @@ from comity.report.measures import (
     vector,
     with_unit,
 )
+from comity.report.series.clusters import agreement
 from comity.report.series.curves import kept_round
 from comity.report.series.partition import MOST_CLIENTS
 from comity.report.terms import Terms, terms_of
@@ -41,6 +42,7 @@ _MOST_EVENTS = 50
 _PICTURES = {
     "conflict": "Conflicts between clients",
     "mixing": "Who learned from whom",
+    "similarity": "Similarity of updates",
     "allotted": "Decisions of the agent",
     "agent_rewards": "Rewards of the agent",
     "embeddings": "Embeddings of the clients",
@@ -79,7 +81,7 @@ def run_page(run: Run, pictures: Pictures, script: str | None) -> str:
         section("Measures", _measures(results)),
         section("Over the rounds", rounds),
         *(
-            section(title, picture(name, pictures, charts, terms))
+            section(title, picture(name, pictures, charts, terms, _remark(run, name)))
             for name, title in _PICTURES.items()
             if name in pictures
         ),
@@ -107,6 +109,15 @@ def _sentence(run: Run) -> str:
         f"{results['clients']} clients, {results['rounds']} rounds, {preferences}"
         f"seed {results['seed']}.{chosen}"
     )
+
+
+def _remark(run: Run, name: str) -> str:
+    """Return what a picture's caption adds for this run: how well clusters fit preferences."""
+    indices = agreement(run) if name == "clusters" else {}
+    if not indices:
+        return ""
+    listed = ", ".join(f"{value:.2f} (round {number})" for number, value in indices.items())
+    return f" Adjusted Rand index against groups of equal preferences: {listed}."
 
 
 def _spanned(run: Run, pictures: Pictures, terms: Terms) -> list[str]:

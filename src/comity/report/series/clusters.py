@@ -7,7 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from comity.core.clusters import adjusted_rand
+from comity.core.preferences import shared_groups
 from comity.core.typing import FloatArray, IntArray
+from comity.report.series.curves import preferences_of
+from comity.runs.directory import Run
 from comity.runs.schema import HistoryEntry
 
 _TIGHT = 0.45  # how near the lines of a cluster's clients run together
@@ -63,3 +67,16 @@ def cluster_tree(history: Sequence[HistoryEntry], weights: FloatArray) -> Cluste
     order = np.lexsort([np.arange(len(weights)), weights, *keys[::-1]])
     numbers = np.array([number for number, _ in rounds], dtype=np.int64)
     return ClusterTree(numbers, labels, np.asarray(order))
+
+
+def agreement(run: Run) -> dict[int, float]:
+    """Return the adjusted Rand index against groups of equal preferences.
+
+    By round, where the number of clusters changes; empty without clusters or without groups.
+    """
+    preferences = preferences_of(run)
+    tree, groups = cluster_tree(run.history, preferences[:, 0]), shared_groups(preferences)
+    if tree is None or groups is None:
+        return {}
+    changes = [0, *(np.flatnonzero(np.diff(tree.counts)) + 1).tolist()]
+    return {int(tree.rounds[i]): adjusted_rand(tree.labels[i], groups) for i in changes}
