@@ -55,7 +55,7 @@ HALF = np.full((3, 2), 0.5)
 
 
 def test_data_must_be_dealt_out_first():
-    for ask in (PROBLEM.shares, lambda: PROBLEM.trivial([0], 1, 1)):
+    for ask in (PROBLEM.client_rows, lambda: PROBLEM.trivial([0], 1, 1)):
         with pytest.raises(UserError, match="problem forty: its data have not been dealt out"):
             ask()
     assert PROBLEM.partitioned(2, 1, "stratified", "equal").client_rows()
