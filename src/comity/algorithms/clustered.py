@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
+import numpy as np
 from pydantic import PrivateAttr
 
 from comity.algorithms.base import Algorithm, Round
@@ -12,6 +13,33 @@ from comity.core.clusters import Clusters, Norm, Split, Threshold, chance, is_sm
 from comity.core.rng import stream
 from comity.core.typing import FloatArray, IntArray
 from comity.settings import setting
+
+_MOST = 100  # the similarities of more clients would fill the disk
+
+
+def by_client(
+    round: Round, members: Sequence[Sequence[int]], similarity: Callable[[IntArray], FloatArray]
+) -> list[list[float | None]] | None:
+    """Return the similarities inside clusters (clients x clients), for the history.
+
+    Pairs of different clusters and absent clients have None. Of more than 100 clients nothing is
+    recorded.
+
+    Args:
+        round: The present round.
+        members: Client ids, one list per cluster.
+        similarity: Maps indices of participants to their similarities.
+    """
+    if len(round.clients) > _MOST:
+        return None
+    matrix = np.full((len(round.clients), len(round.clients)), np.nan)
+    place = {client: index for index, client in enumerate(round.clients)}
+    for cluster in members:
+        rows = np.flatnonzero(np.isin(round.participants, cluster))
+        if len(rows):
+            index = [place[round.participants[row]] for row in rows]
+            matrix[np.ix_(index, index)] = similarity(rows).round(5)
+    return [[None if np.isnan(value) else value for value in row] for row in matrix.tolist()]
 
 
 class Clustered(Algorithm):

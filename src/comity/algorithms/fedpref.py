@@ -9,13 +9,11 @@ import numpy as np
 from pydantic import PrivateAttr
 
 from comity.algorithms.base import Round, algorithm
-from comity.algorithms.clustered import Clustered
+from comity.algorithms.clustered import Clustered, by_client
 from comity.core.clusters import Split, Threshold
 from comity.core.mixing import Mixing, spectral_bipartition
 from comity.core.typing import FloatArray, IntArray
 from comity.settings import setting
-
-_MOST = 100  # the similarities of more clients would fill the disk
 
 
 @algorithm(
@@ -49,7 +47,10 @@ class FedPref(Clustered):
 
     def mix(self, round: Round) -> Mapping[str, Mixing]:
         clusters = self._partition(round)
-        self._record(round, clusters.members)
+        self._known.clear()
+        self._similarities = by_client(
+            round, clusters.members, lambda rows: self._similarity(round, rows)
+        )
         if self.clustering:
             clusters.refine(
                 round.participants,
@@ -93,30 +94,13 @@ class FedPref(Clustered):
             reference, sent = reference.layers(), sent.layers()
         return sent.similarity(reference, self.top_r)
 
-    def _record(self, round: Round, members: list[list[int]]) -> None:
-        """Keep the similarities by which this round's splits are decided, for the history."""
-        self._similarities = None
-        self._known.clear()
-        if len(round.clients) > _MOST:
-            return
-        matrix = np.full((len(round.clients), len(round.clients)), np.nan)
-        place = {client: index for index, client in enumerate(round.clients)}
-        for cluster in members:
-            rows = np.flatnonzero(np.isin(round.participants, cluster))
-            if len(rows):
-                index = [place[round.participants[row]] for row in rows]
-                matrix[np.ix_(index, index)] = self._similarity(round, rows).round(5)
-        self._similarities = [[None if np.isnan(x) else x for x in row] for row in matrix.tolist()]
-
     def diagnostics(self) -> dict[str, Any]:
         """Return the clusters, and similarities as they were before this round's splits.
 
         Similarities (clients x clients) are None between clusters and for absent clients.
         """
-        values = super().diagnostics()
-        return (
-            values if self._similarities is None else {**values, "similarity": self._similarities}
-        )
+        recorded = {} if self._similarities is None else {"similarity": self._similarities}
+        return {**super().diagnostics(), **recorded}
 
     def _weights(self, round: Round, rows: IntArray) -> FloatArray:
         """Return u_ij = (max(sim_ij, s_min) − s_min) / (1 − s_min), the diagonal one."""
