@@ -4,7 +4,8 @@ import tomllib
 
 import pytest
 
-from comity.configuration import configure, parse_setting
+from comity.algorithms import algorithms, find
+from comity.configuration import RUN_SETTINGS, configure, parse_setting
 from comity.errors import UserError
 from comity.runs.compare import entry_values, split_entries
 from tests.tiny import tiny
@@ -206,25 +207,28 @@ def test_entries_of_a_comparison():
 def test_the_split_of_a_run_with_data_is_a_setting():
     values = {"problem": "adult-gender-dp", "clients": 2, "algorithm": "fedavg"}
     for split, train in (("70:10:20", 0.7), ("65:15:20", 0.65)):
-        configuration = configure({**values, "split": split})
+        configuration = configure({**values, "split_ratio": split})
         rows = configuration.get_problem().client_rows()[0]
         total = len(rows.train) + len(rows.validation) + len(rows.test)
         assert len(rows.train) / total == pytest.approx(train, abs=1e-3)
         assert configure(tomllib.loads(configuration.to_toml())) == configuration
-    assert configure(values).split == "70:10:20"
+    assert configure(values).split_ratio == "70:10:20"
 
 
 @pytest.mark.parametrize(
     ("problem", "message"),
     [
-        ("deep-sea-treasure", "split = 65:15:20 means nothing for deep-sea-treasure"),
-        ("praffl-synthetic", "split = 65:15:20 means nothing for praffl-synthetic; say split = p"),
+        ("deep-sea-treasure", "split_ratio = 65:15:20 means nothing for deep-sea-treasure"),
+        (
+            "praffl-synthetic",
+            "split_ratio = 65:15:20 means nothing for praffl-synthetic; say paper",
+        ),
     ],
 )
 def test_a_split_is_refused_where_it_means_nothing(problem, message):
-    assert configure({"problem": problem}).split in ("70:10:20", "paper")
+    assert configure({"problem": problem}).split_ratio in ("70:10:20", "paper")
     with pytest.raises(UserError, match=message):
-        configure({"problem": problem, "split": "65:15:20"})
+        configure({"problem": problem, "split_ratio": "65:15:20"})
 
 
 @pytest.mark.parametrize(
@@ -234,3 +238,9 @@ def test_a_split_is_refused_where_it_means_nothing(problem, message):
 def test_participants_are_rounded_up_and_not_by_floating_point(participation, clients, count):
     """⌈p N⌉; 0.07 * 100 is 7.000000000000001 for a computer."""
     assert tiny(participation=participation).participants(clients) == count
+
+
+@pytest.mark.parametrize("name", sorted(algorithms()))
+def test_settings_of_an_algorithm_do_not_hide_those_of_a_run(name):
+    """In ``NAME[setting=value]`` the name alone must tell what is set."""
+    assert not set(find(name).model_fields) & set(RUN_SETTINGS)

@@ -390,7 +390,7 @@ def test_the_terminal_says_what_was_done_to_the_data(call):
 
 
 def test_results_say_which_partition_and_split_a_figure_used(call):
-    asked = ["--partition", "naive", "--split", "65:15:20", "--algorithm", "fedavg", "--json"]
+    asked = ["--partition", "naive", "--split-ratio", "65:15:20", "--algorithm", "fedavg", "--json"]
     result = json.loads(call("run", *GERMAN, *SHORT, *asked))
     assert (result["partition"], result["split_ratio"]) == ("naive", "65:15:20")
     assert "preset" not in result

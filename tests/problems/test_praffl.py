@@ -429,7 +429,7 @@ def test_problems_are_the_papers(name):
         "clients": 3 if data in ("synthetic", "bank") else 2,
         "rounds": 10,
         "partition": "paper",
-        "split": "paper",
+        "split_ratio": "paper",
         "keep_scope": "federation",
     }
     assert problem.defaults == {

@@ -52,7 +52,7 @@ def test_settings_and_reference_point_are_told(real: Run) -> None:
 def test_the_page_needs_no_network_and_describes_its_pictures(real: Run) -> None:
     path = write_report(real)
     page = Page(path)
-    assert len(page.images) == 4
+    assert len(page.images) == 5
     for image in page.images:
         source = image["src"] or ""
         assert source.startswith("data:image/png;base64,") or (path.parent / source).is_file()

@@ -167,7 +167,7 @@ def test_the_hosts_of_pfedrlla_have_its_settings(algorithm):
     learner = configuration.learner_settings
     assert (learner["batch_size"], learner["local_epochs"], learner["momentum"]) == (64, 5, 0.5)
     assert (configuration.clients, configuration.participation) == (100, 0.1)
-    assert (configuration.rounds, configuration.split) == (500, "65:15:20")
+    assert (configuration.rounds, configuration.split_ratio) == (500, "65:15:20")
 
 
 def test_fedala_of_pfedrlla_weighs_all_tensors():

@@ -26,7 +26,7 @@ from comity.cli.run import carry_out
 from comity.cli.terminal import show
 
 _SHARED = (
-    *("preset", "clients", "rounds", "partition", "sizes", "split"),
+    *("preset", "clients", "rounds", "partition", "sizes", "split_ratio"),
     *("participation", "keep", "guard", "wrapper"),
 )
 

@@ -45,7 +45,7 @@ RUN = {
         "How data are dealt: stratified, naive, dirichlet:0.3, pathological:2, shards:2, natural.",
     ),
     "sizes": SettingOption(str, "How much data clients have: equal, dirichlet:2 or 3,2,1."),
-    "split": SettingOption(str, "Parts for training, validation and test: 70:10:20."),
+    "split_ratio": SettingOption(str, "Parts for training, validation and test: 70:10:20."),
     "participation": SettingOption(float, "Share of clients that take part in a round."),
     "keep": SettingOption(
         str, "best or last: each client's best validated model, or that of the last round."

@@ -19,7 +19,7 @@ from comity.cli.options import (
 from comity.cli.run import carry_out
 from comity.errors import UserError, unknown
 
-_SHARED = ("clients", "rounds", "seed", "partition", "sizes", "split", "participation")
+_SHARED = ("clients", "rounds", "seed", "partition", "sizes", "split_ratio", "participation")
 
 
 @with_settings({name: RUN[name] for name in _SHARED})

@@ -56,8 +56,8 @@ class Configuration(Settings):
     sizes: str = setting(
         EVEN["sizes"], "how much data clients have: equal, dirichlet:BETA or N,N,…"
     )
-    split: str = setting(
-        EVEN["split"], "parts of a client's data for training, validation and test"
+    split_ratio: str = setting(
+        EVEN["split_ratio"], "parts of a client's data for training, validation and test"
     )
     participation: float = setting(
         1.0, "share p of the clients that take part in a round: ⌈p N⌉", above=0, at_most=1
@@ -110,7 +110,9 @@ class Configuration(Settings):
     def get_problem(self) -> Problem:
         """Return the problem with its data dealt out to the clients of this run."""
         problem = problems.find(self.problem)
-        return problem.partitioned(self.clients, self.seed, self.partition, self.sizes, self.split)
+        return problem.partitioned(
+            self.clients, self.seed, self.partition, self.sizes, self.split_ratio
+        )
 
     def get_algorithm(self) -> Algorithm:
         """Return a fresh algorithm with the settings of this run."""

@@ -53,7 +53,7 @@ class PartitionSpec:
     @property
     def fractions(self) -> FloatArray:
         """Shares of a client's rows for training, validation and test, which sum to one."""
-        where, parts = f"split: '{self.split}'", self.split.split(":")
+        where, parts = f"split_ratio: '{self.split}'", self.split.split(":")
         if len(parts) != PARTS:
             raise UserError(
                 f"{where} must have numbers for training, validation and test, e.g. {SPLIT}."

@@ -28,7 +28,7 @@ class Objective:
     """Explanation in a few words."""
 
 
-EVEN = {"partition": "stratified", "sizes": "equal", "split": SPLIT}
+EVEN = {"partition": "stratified", "sizes": "equal", "split_ratio": SPLIT}
 """Default values of the settings that distribute data among clients."""
 
 

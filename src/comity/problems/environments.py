@@ -45,7 +45,7 @@ class EnvironmentProblem(Problem):
         self, clients: int, seed: int, partition: str, sizes: str, split: str = SPLIT
     ) -> Problem:
         """Return the problem itself, and refuse settings that distribute data."""
-        values = {"partition": partition, "sizes": sizes, "split": split}
+        values = {"partition": partition, "sizes": sizes, "split_ratio": split}
         for name, value in values.items():
             if value != EVEN[name]:
                 raise UserError(

@@ -327,7 +327,7 @@ class PraFFLProblem(DataProblem):
         """Return the problem as clients have it; its test rows are the paper's."""
         if split == "paper":
             return super().partitioned(clients, seed, partition, sizes, split)
-        raise UserError(f"split = {split} means nothing for {self.name}; say split = paper.")
+        raise UserError(f"split_ratio = {split} means nothing for {self.name}; say paper.")
 
     def partition(self, samples: Samples, spec: PartitionSpec) -> list[ClientRows]:
         """Distribute training and test rows of either kind by the clients' `portions`.
@@ -388,7 +388,7 @@ def praffl_problem(data: str, fair_loss: FairLoss = "printed") -> PraFFLProblem:
             "clients": len(protocol.portions),
             "rounds": 10,
             "partition": "paper",
-            "split": "paper",
+            "split_ratio": "paper",
             "keep_scope": "federation",
         },
         data=data,

@@ -183,7 +183,7 @@ def _protocol(configuration: Configuration, problem: Problem) -> dict[str, Any]:
     protocol: dict[str, Any] = {
         "partition": configuration.partition,
         "sizes": configuration.sizes,
-        "split_ratio": configuration.split,
+        "split_ratio": configuration.split_ratio,
         "samples": {part: [len(getattr(share, part)) for share in shares] for part in parts},
         "split": fingerprint(shares),
         "notes": list(problem.samples().notes),
