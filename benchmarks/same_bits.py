@@ -274,7 +274,7 @@ Parts = dict[str, Any]
 
 @dataclass(frozen=True)
 class Written:
-    """What the commands of a case wrote."""
+    """Files that the commands of a case wrote."""
 
     results: Parts
     models: Parts
@@ -337,7 +337,7 @@ def differing(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
 
 @dataclass(frozen=True)
 class Row:
-    """What came out of one comparison: by column, names of what differs."""
+    """Outcome of one comparison: names of differing parts per column."""
 
     name: str
     different: dict[str, list[str]]

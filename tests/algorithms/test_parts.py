@@ -11,8 +11,9 @@ from torch import nn
 
 import comity.report
 from comity.algorithms import make
-from comity.algorithms.parts import Split, add_prefix, frozen, mmd, split, strip_prefix
+from comity.algorithms.parts import Split, frozen, mmd, split
 from comity.configuration import configure
+from comity.core.storage import add_prefix, strip_prefix
 from comity.datasets.partition import ClientRows
 from comity.errors import UserError
 from comity.federation.engines.embedded import EmbeddedEngine

@@ -10,8 +10,8 @@ from torch import Tensor, nn
 
 from comity.algorithms.base import Need, algorithm
 from comity.algorithms.fedavg import FedAvg
-from comity.algorithms.parts import strip_prefix
 from comity.core.phases import Batch, Phase, View
+from comity.core.storage import strip_prefix
 from comity.core.typing import Tree
 from comity.problems import Problem
 from comity.settings import setting

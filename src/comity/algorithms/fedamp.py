@@ -10,9 +10,10 @@ import torch
 from torch import Tensor, nn
 
 from comity.algorithms.base import Algorithm, Need, Round, algorithm
-from comity.algorithms.parts import frozen, strip_prefix
+from comity.algorithms.parts import frozen
 from comity.core.mixing import Mixing
 from comity.core.phases import Phase, View
+from comity.core.storage import strip_prefix
 from comity.core.typing import FloatArray, Tree
 from comity.problems import Problem
 from comity.settings import setting

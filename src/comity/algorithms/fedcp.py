@@ -11,8 +11,9 @@ from torch import Tensor, nn
 
 from comity.algorithms.base import Need, algorithm
 from comity.algorithms.fedavg import FedAvg
-from comity.algorithms.parts import add_prefix, frozen, mmd, split, strip_prefix
+from comity.algorithms.parts import frozen, mmd, split
 from comity.core.phases import Batch, Phase, View
+from comity.core.storage import add_prefix, strip_prefix
 from comity.core.typing import FloatArray, Tree
 from comity.problems import Problem
 from comity.settings import setting

@@ -11,9 +11,10 @@ from pydantic import PrivateAttr
 from torch import Tensor, nn
 
 from comity.algorithms.base import Algorithm, Need, Round, algorithm
-from comity.algorithms.parts import add_prefix, frozen, strip_prefix
+from comity.algorithms.parts import frozen
 from comity.core.mixing import Pick
 from comity.core.phases import Batch, Phase, View
+from comity.core.storage import add_prefix, strip_prefix
 from comity.core.typing import FloatArray, IntArray, Tree
 from comity.problems import DataProblem, Problem
 from comity.settings import setting

@@ -7,7 +7,6 @@ from copy import deepcopy
 import torch
 from torch import Tensor, nn
 
-from comity.core.typing import Tree
 from comity.errors import UserError
 from comity.problems import DataProblem, Problem
 
@@ -66,16 +65,6 @@ def _check_whole(model: nn.Module, parts: Split, problem: DataProblem) -> None:
 def frozen(module: nn.Module) -> nn.Module:
     """Return a copy that no gradient trains."""
     return deepcopy(module).requires_grad_(False)
-
-
-def strip_prefix(parameters: Tree, prefix: str) -> Tree:
-    """Return the tensors whose names begin with a prefix, without it."""
-    return {k.removeprefix(prefix): t for k, t in parameters.items() if k.startswith(prefix)}
-
-
-def add_prefix(parameters: Tree, prefix: str) -> Tree:
-    """Return tensors under names that begin with a prefix."""
-    return {f"{prefix}{name}": tensor for name, tensor in parameters.items()}
 
 
 def mmd(x: Tensor, y: Tensor) -> Tensor:
