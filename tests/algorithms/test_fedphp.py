@@ -28,7 +28,7 @@ from tests.tiny import (
 
 
 def inherited(turns: int, share: float = 1.0, **settings) -> dict[str, torch.Tensor]:
-    """What becomes of the historical model (3, 0) at θ = (1, 2), after so many turns of 100."""
+    """Return the historical model (3, 0) at θ = (1, 2) after ``turns`` of 100 rounds."""
     (phase,) = make("fedphp", settings).phases(ANSWERS)
     assert phase.after is not None
     tensors = {

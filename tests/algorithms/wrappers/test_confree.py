@@ -104,7 +104,7 @@ def test_undivided_projections_one_after_the_other_by_hand():
 
 @pytest.mark.parametrize("sequential", [False, True])
 def test_undivided_projections_of_short_updates_change_nothing(sequential):
-    """What is taken off falls with the square of the length; with division it does not."""
+    """The projection falls with the square of the length; with division it does not."""
     short = 1e-3 * DELTA
     public = direction(gram(short), 0.5, sequential, divided=False)
     np.testing.assert_allclose(public.guidance, np.full(3, 1 / 3), rtol=1e-5)
