@@ -3,8 +3,9 @@
 Homogeneous tables: ten runs over a grid of weights that all clients share; each run is a point,
 the mean over its clients. Heterogeneous tables: ten runs in which every client draws its own
 preference; each client is a point. A cell is the hypervolume of all points that are not trivially
-fair, from (0, 0). Validation costs no steps here, so the same runs show both protocols: the last
-models, as in the thesis, and the best validated ones.
+fair, from (0, 0). Rows are dealt by chance alone (``partition = "naive"``), as in the thesis.
+Validation costs no steps here, so the same runs show both protocols: the last models, as in the
+thesis, and the best validated ones.
 """
 
 from __future__ import annotations
@@ -129,6 +130,7 @@ def plan(
         "problem": problem,
         "preferences": GRID if about.homogeneous else ["dirichlet"],
         "clients": about.clients,
+        "partition": "naive",
         **settings,
     }
     seeds = seeds or (1 if about.homogeneous else RUNS_IN_THESIS)
