@@ -66,3 +66,21 @@ def test_a_printed_table_beside_ours(comity):
     table = json.loads(done.stdout)
     assert table["measure"] == "hypervolume"
     assert all(100 < row["printed"]["mean"] < 2400 for row in table["rows"])
+
+
+def test_a_printed_table_under_one_protocol(comity):
+    done = comity(
+        *("reproduce", "thesis-A.9", "--seeds", 1, "--out", "r", "--protocol", "paper"),
+        *("--algorithms", "fedpref+ft[top_r=0.2]", "--workers", 1),
+        *("--set", "clients=3", "--set", "rounds=2", "--set", "dqn.local_steps=32"),
+    )
+    assert "kept:" in done.stdout  # the caption; there is no column of kept models
+    assert "our defaults" not in done.stdout
+    assert not (comity.home / "r" / "ours").exists()
+    (row,) = json.loads((comity.home / "r" / "thesis-A.9.json").read_text())["rows"]
+    assert "paper_protocol" in row and "our_defaults" not in row
+    assert list((comity.home / "r").glob("*.png"))
+    done = comity("reproduce", "thesis-A.9", "--protocol", "both", code=2)
+    assert "unknown protocol 'both'" in done.stderr
+    done = comity("reproduce", "thesis-5.4", "--protocol", "paper", code=2)
+    assert "--protocol means nothing for thesis-5.4" in done.stderr

@@ -28,6 +28,9 @@ def reproduce(
     preferences: Annotated[
         str | None, typer.Option(help="Some distributions only, separated by spaces.")
     ] = None,
+    protocol: Annotated[
+        str | None, typer.Option(help="One protocol only: paper (last models) or ours (kept).")
+    ] = None,
     settings: Set = None,
     out: Annotated[
         Path | None, typer.Option(help="Directory; runs already in it are used again.")
@@ -63,6 +66,10 @@ def reproduce(
         if table not in federations.TABLES:
             raise UserError(f"--preferences means nothing for {table}: the table has its own.")
         values["preferences"] = preferences.split()
+    if protocol is not None:
+        if table not in federations.TABLES:
+            raise UserError(f"--protocol means nothing for {table}: its runs show both.")
+        values["protocol"] = protocol
     apply_settings(values, settings)
     path = out if out is not None else free_path(*filter(None, (table, only)))
     with progress(table, f"the same command and --out {path}") as on_round:

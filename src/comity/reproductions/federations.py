@@ -1,7 +1,7 @@
 """The printed tables of FedPref, its baselines and its parts: `comity reproduce thesis-4.1`.
 
 Every variant of a printed table is run twice: under the paper's protocol (the last model counts,
-no guard) and under our defaults (the best validated model counts).
+no guard) and under our defaults (the best validated model counts); or under one of them only.
 """
 
 from __future__ import annotations
@@ -69,6 +69,8 @@ PARTS = (
 SIMILARITIES = tuple(f"{tenth / 10:.1f}" for tenth in range(-10, 10, 2))
 SHARES = tuple(f"{tenth / 10:.1f}" for tenth in range(2, 12, 2))
 PROTOCOLS: dict[str, dict[str, Any]] = {"paper": {"keep": "last", "guard": False}, "ours": {}}
+COLUMNS = {"paper": "paper_protocol", "ours": "our_defaults"}
+"""Column of each protocol in our table."""
 
 
 @dataclass(frozen=True)
@@ -203,9 +205,10 @@ def plan(
     seeds: int | Sequence[int] = 3,
     preferences: Sequence[str] | None = None,
     rows: Sequence[str] | None = None,
+    protocol: str | None = None,
     **settings: Any,
 ) -> Campaign[Comparison]:
-    """Plan a table of federations: its variants under both protocols.
+    """Plan a table of federations: its variants under both protocols, or one.
 
     Tables of the same variants come from the same runs, so in one directory a second table costs
     nothing.
@@ -216,9 +219,12 @@ def plan(
         seeds: Number of seeds, or the seeds.
         preferences: Some of the table's distributions; None: all.
         rows: Some of the table's variants; None: all.
+        protocol: One of `PROTOCOLS`; None: both.
         **settings: Settings of all runs.
     """
     about = TABLES[table]
+    if protocol is not None and protocol not in PROTOCOLS:
+        raise unknown("protocol", protocol, PROTOCOLS)
     printed(table, only)  # refuses a problem that the table does not have
     entries = choose_rows(rows, about.variants)
     distributions = list(preferences or about.distributions)
@@ -227,8 +233,9 @@ def plan(
             raise unknown("distribution of this table", distribution, about.distributions)
     common = {**settings, "problem": only, "algorithms": entries, "seeds": seeds}
     plans = {
-        name: {**common, "preferences": distributions, **protocol}
-        for name, protocol in PROTOCOLS.items()
+        name: {**common, "preferences": distributions, **values}
+        for name, values in PROTOCOLS.items()
+        if protocol in (None, name)
     }
 
     def tabulate(comparisons: Mapping[str, Comparison]) -> dict[str, Any]:
@@ -259,14 +266,16 @@ def needs(table: str) -> Needs:
 
 def _tabulate(table: str, problem: str, comparisons: Mapping[str, Comparison]) -> dict[str, Any]:
     about, figures = TABLES[table], _read(table, problem)
-    paper, ours = comparisons["paper"].results, comparisons["ours"].results
-    path = comparisons["paper"].path.parent
-    if [_key(row) for row in paper["rows"]] != [_key(row) for row in ours["rows"]]:
+    first = next(iter(comparisons.values()))
+    path = first.path.parent
+    protocols = {name: comparison.results["rows"] for name, comparison in comparisons.items()}
+    if len({tuple(map(_key, rows)) for rows in protocols.values()}) > 1:
         raise UserError(f"{path}: its two protocols hold different runs.")
     rows, spreads = [], set()
     for measure in about.measures:
-        for literal, default in zip(paper["rows"], ours["rows"], strict=True):
-            key = (*_key(literal), measure)
+        for same in zip(*protocols.values(), strict=True):
+            row = same[0]
+            key = (*_key(row), measure)
             if key not in figures:
                 raise UserError(
                     f"out: {path} holds runs of {key[0]}, which {table} does not have. Choose "
@@ -277,15 +286,17 @@ def _tabulate(table: str, problem: str, comparisons: Mapping[str, Comparison]) -
             rows.append(
                 {
                     "measure": measure,
-                    "algorithm": literal["algorithm"],
-                    "preferences": literal["preferences"],
-                    **_value(about, literal["algorithm"]),
-                    "seeds": literal["seeds"],
-                    "paper_protocol": literal["metrics"][measure],
-                    "our_defaults": default["metrics"][measure],
+                    "algorithm": row["algorithm"],
+                    "preferences": row["preferences"],
+                    **_value(about, row["algorithm"]),
+                    "seeds": row["seeds"],
+                    **{
+                        COLUMNS[name]: each["metrics"][measure]
+                        for name, each in zip(protocols, same, strict=True)
+                    },
                     "printed": {"mean": mean, "std": std},
-                    "trivial": literal["trivial"].get(measure),
-                    "optimum": literal.get("optimum", {}).get(measure),
+                    "trivial": row["trivial"].get(measure),
+                    "optimum": row.get("optimum", {}).get(measure),
                 }
             )
     return {
@@ -295,13 +306,10 @@ def _tabulate(table: str, problem: str, comparisons: Mapping[str, Comparison]) -
         "across": about.across,
         "models": {
             "printed": "last",
-            **{
-                column: models_of(comparisons[name])
-                for column, name in (("paper_protocol", "paper"), ("our_defaults", "ours"))
-            },
+            **{COLUMNS[name]: models_of(each) for name, each in comparisons.items()},
         },
         "spreads": {"printed": " or ".join(sorted(spreads)), "ours": "population std over seeds"},
-        "reference_point": paper["reference_point"],
+        "reference_point": first.results["reference_point"],
         "reference_point_source": REFERENCE_POINTS[problem],
         **_igd_reference(about, comparisons),
         "note": about.note,

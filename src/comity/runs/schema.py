@@ -286,14 +286,14 @@ class PrintedValue(TypedDict):
 
 
 class ReproductionRow(TypedDict):
-    """One row of a printed table beside ours, under the paper's protocol and our defaults."""
+    """One row of a printed table beside ours, under the protocols that were run."""
 
     measure: NotRequired[str]
     algorithm: str
     preferences: str
     printed: PrintedValue
-    paper_protocol: PrintedValue
-    our_defaults: PrintedValue
+    paper_protocol: NotRequired[PrintedValue]
+    our_defaults: NotRequired[PrintedValue]
     trivial: float | None
     optimum: float | None
     dropped: NotRequired[dict[str, float]]

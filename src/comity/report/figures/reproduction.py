@@ -65,7 +65,8 @@ def setting_figure(results: ReproductionResults) -> Figure:
     figure = canvas(4.6, 3.2)
     axes = figure.subplots()
     x = [row[across] for row in rows]
-    for index, column in enumerate(("paper_protocol", "our_defaults", "printed")):
+    columns = [c for c in ("paper_protocol", "our_defaults", "printed") if c in rows[0]]
+    for index, column in enumerate(columns):
         means, stds = ([row[column][key] or 0.0 for row in rows] for key in ("mean", "std"))
         look: dict[str, Any] = {
             "marker": MARKERS[index],

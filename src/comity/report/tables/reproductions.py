@@ -49,7 +49,7 @@ def _one_problem(results: ReproductionResults) -> Table:
         first = ["measure", *first]
     for heading in first:
         table.add_column(heading, no_wrap=True)
-    columns = ("printed", "paper_protocol", "our_defaults")
+    columns = [c for c in ("printed", "paper_protocol", "our_defaults") if c in rows[0]]
     for heading in (*(model_heading(results, c) for c in columns), "trivial", "optimum"):
         table.add_column(heading, justify="right")
     for row in rows:
