@@ -1,4 +1,4 @@
-"""Errors in a user's input."""
+"""Errors in a user's input, and refusals by the other side of a federation."""
 
 from __future__ import annotations
 
@@ -12,6 +12,13 @@ class UserError(Exception):
     """Input that cannot work: the message names the field, the fault and the remedy.
 
     The command line prints it as one line and exits with code 2.
+    """
+
+
+class RefusedError(Exception):
+    """Refusal by the other side of a federation: wrong certificate, other federation, a policy.
+
+    The command line prints it as one line and exits with code 3.
     """
 
 

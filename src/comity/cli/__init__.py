@@ -8,7 +8,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from comity.cli import compare, models, pretrain, reproduce, run, search, show
-from comity.errors import UserError
+from comity.errors import RefusedError, UserError
 from comity.version import __version__
 
 _USAGE_ERROR: Any = typer.BadParameter.__base__  # raised for a wrong option or argument
@@ -48,12 +48,15 @@ def root(
 def main() -> NoReturn:
     """Run the command line.
 
-    A mistake in the user's input is one line and exit code 2, Ctrl-C is exit code 130.
+    A mistake in the user's input is one line and exit code 2, a refusal by the other side of a
+    federation is one line and exit code 3, Ctrl-C is exit code 130.
     """
     try:
         code = app(standalone_mode=False)
     except UserError as error:
         _fail(str(error))
+    except RefusedError as error:
+        _fail(str(error), 3)
     except _USAGE_ERROR as error:
         _fail(error.format_message())
     except (KeyboardInterrupt, typer.Abort):
@@ -61,6 +64,6 @@ def main() -> NoReturn:
     sys.exit(code if isinstance(code, int) else 0)  # newer typers return 130 after Ctrl-C
 
 
-def _fail(message: str) -> NoReturn:
+def _fail(message: str, code: int = 2) -> NoReturn:
     print(f"comity: {message}", file=sys.stderr)
-    sys.exit(2)
+    sys.exit(code)
