@@ -1,0 +1,264 @@
+"""The agreement: which arrays travel in a federation, in which order, and what each may hold.
+
+Both sides derive it from the configuration alone. The server checks what arrives against it; a site
+checks what arrives and what leaves.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+
+from comity.configuration import Configuration
+from comity.core.fleet import Fleet
+from comity.core.mixing import TARGET
+from comity.core.storage import add_prefix, strip_prefix
+from comity.core.typing import AnyArray, NamedArrays
+from comity.federation.clients import initial_fleet
+from comity.federation.messages import ClientUpdate, RoundRequest, Verdict
+from comity.federation.wire import MODELS, SERVER, Kind, Layout, Message, WireError
+
+Exchange = Literal["survey", "round", "collect", "finish", "end"]
+EXCHANGES: tuple[Exchange, ...] = ("survey", "round", "collect", "finish", "end")
+"""All exchanges of a federation, in the order in which a round or the end has them."""
+_BROADCAST, _STATISTICS = "broadcast/", "statistics/"
+_MOST = 1 << 20  # entries of one statistic
+_FLAGS = ("declined", "unsound")
+_ROOM = 1 << 20  # bytes of a message beside models
+
+
+class Agreement:
+    """What a federation's messages carry.
+
+    Args:
+        configuration: The configuration of the federation, as any party has it.
+    """
+
+    def __init__(self, configuration: Configuration) -> None:
+        problem = configuration.get_problem()
+        self._algorithm = algorithm = configuration.get_algorithm()
+        self._objectives = len(problem.objectives)
+        self._guard, self._together = configuration.guard, configuration.keeps_together
+        self._apart = any(phase.per_objective for phase in algorithm.phases(problem))
+        trained = configuration.get_module().named_parameters()
+        self._trained = [name for name, tensor in trained if tensor.requires_grad]
+        fleet = initial_fleet(configuration, 1)
+        own = {name: tensor.numpy() for name, tensor in fleet.tensors.items()}
+        sent = {name: own[name] for name in fleet.group(*algorithm.sends)}
+        self._personal = len(own) > len(sent)
+        if configuration.learner_settings.get("average_targets"):
+            for arrays in (own, sent):
+                arrays.update({f"{TARGET}{name}": array for name, array in list(arrays.items())})
+        self._own, self._sent = own, sent
+        self.layout: Layout = {f"{MODELS}{name}": _described(array) for name, array in sent.items()}
+        """Models as they usually travel: one row."""
+        bytes_each = sum(array.nbytes for array in own.values())
+        self.largest = bytes_each * max(self._objectives, configuration.clients, 2) + _ROOM
+        """Bytes of the largest message."""
+
+    # -- requests --------------------------------------------------------------------------
+
+    def request_message(
+        self, exchange: Exchange, request: RoundRequest, extra_rounds: int = 0
+    ) -> Message:
+        """Return a request to one client as a message of the server.
+
+        Args:
+            exchange: What is asked.
+            request: The request to one client.
+            extra_rounds: Rounds of fine-tuning after the last delivery.
+        """
+        verdict = request.verdicts[0] if request.verdicts else Verdict()
+        control = {
+            "exchange": exchange,
+            "alone": request.alone,
+            "extra": extra_rounds,
+            "acknowledged": verdict.round,
+            "kept": verdict.kept,
+            "rolled_back": verdict.rolled_back,
+        }
+        arrays = add_prefix(request.broadcast, _BROADCAST)
+        if request.models is not None:
+            tensors = request.models.tensors
+            arrays |= {f"{MODELS}{name}": tensor.numpy() for name, tensor in tensors.items()}
+        sequence = request.round * len(EXCHANGES) + EXCHANGES.index(exchange)
+        return Message(Kind.REQUEST, SERVER, request.round, sequence, control, arrays)
+
+    def request_of(self, message: Message, client: int) -> tuple[Exchange, RoundRequest, int]:
+        """Return exchange, request and rounds of fine-tuning of a message to a client.
+
+        Raises:
+            WireError: the message is not what a server of this federation sends.
+        """
+        control = message.control
+        exchange = control.get("exchange")
+        if exchange not in EXCHANGES:
+            raise WireError("exchange")
+        flags = [control.get(name) for name in ("alone", "kept", "rolled_back")]
+        numbers = [control.get(name) for name in ("acknowledged", "extra")]
+        if not all(type(flag) is bool for flag in flags):
+            raise WireError("control fields")
+        if not all(type(number) is int and 0 <= number < 1 << 31 for number in numbers):
+            raise WireError("control fields")
+        models = strip_prefix(message.arrays, MODELS)
+        broadcast = strip_prefix(message.arrays, _BROADCAST)
+        if len(models) + len(broadcast) < len(message.arrays):
+            raise WireError("arrays: unknown")
+        for name, array in models.items():
+            self._check_received(name, array)
+        for name, array in broadcast.items():
+            _check_statistic(name, array)
+        request = RoundRequest(
+            round=message.round,
+            clients=(client,),
+            models=Fleet.from_arrays(models),
+            broadcast=broadcast,
+            alone=control["alone"],
+            verdicts=(Verdict(control["acknowledged"], control["kept"], control["rolled_back"]),),
+        )
+        return exchange, request, control["extra"]
+
+    def _check_received(self, name: str, array: AnyArray) -> None:
+        """Refuse a delivered tensor that no client of this federation holds."""
+        local = name
+        for prefix, replacement in self._algorithm.receive_as.items():
+            if name.startswith(prefix):
+                local = name.replace(prefix, replacement, 1)
+        known = [self._own[n] for n in (local, name) if n in self._own]
+        if not any(_described(array) == _described(other) for other in known):
+            raise WireError(f"tensor {name}" if known else "tensor unknown")
+
+    # -- updates ---------------------------------------------------------------------------
+
+    def update_message(
+        self, exchange: Exchange, request: RoundRequest, update: ClientUpdate, answers: str
+    ) -> Message:
+        """Return the update of one client as a message, checked against the agreement.
+
+        Args:
+            exchange: What was asked.
+            request: The request.
+            update: The update of one client.
+            answers: Checksum of the request's message.
+        """
+        arrays = add_prefix(update.statistics, _STATISTICS)
+        if update.models is not None:
+            tensors = update.models.tensors
+            arrays |= {f"{MODELS}{name}": tensor.numpy() for name, tensor in tensors.items()}
+        (client,) = update.clients
+        sequence = request.round * len(EXCHANGES) + EXCHANGES.index(exchange)
+        control = {"answers": answers}
+        message = Message(Kind.UPDATE, client, request.round, sequence, control, arrays)
+        self.update_of(message, exchange, request.alone, values=False)
+        return message
+
+    def update_of(
+        self, message: Message, exchange: Exchange, alone: bool, values: bool = True
+    ) -> ClientUpdate:
+        """Return the update in a message, its tensors in our own order.
+
+        Args:
+            message: The message of one client.
+            exchange: What was asked.
+            alone: Whether nothing is mixed after this exchange.
+            values: Whether statistics must have possible values; names, types and shapes always
+                must be those of the agreement.
+
+        Raises:
+            WireError: the message is not what a client of this federation sends.
+        """
+        models = strip_prefix(message.arrays, MODELS)
+        statistics = strip_prefix(message.arrays, _STATISTICS)
+        if len(models) + len(statistics) < len(message.arrays):
+            raise WireError("arrays: unknown")
+        tensors, rows = self._tensors(exchange, alone)
+        if set(models) != set(tensors):
+            raise WireError("tensors: other names")
+        for name, array in models.items():
+            dtype, shape = _described(tensors[name])
+            if _described(array) != (dtype, (rows, *shape[1:])):
+                raise WireError(f"tensor {name}: type or shape")
+        expected = self._statistics(exchange, alone)
+        if set(statistics) != set(expected):
+            raise WireError("statistics: other names")
+        for name, array in statistics.items():
+            shape = expected[name]
+            if shape is not None and array.shape != shape:
+                raise WireError(f"statistic {name}: shape")
+            _check_statistic(name, array)
+            if values:
+                _check_value(name, array)
+        ordered = {name: models[name] for name in tensors}
+        kept = {name: statistics[name] for name in expected}
+        return ClientUpdate((message.sender,), Fleet.from_arrays(ordered), kept)
+
+    def _tensors(self, exchange: Exchange, alone: bool) -> tuple[NamedArrays, int]:
+        """Return the tensors of models in an update, and their rows per client."""
+        mixed = self._algorithm.communicates and not alone
+        if exchange == "survey":
+            surveyed = "gradients" in self._algorithm.surveys
+            names = self._trained if surveyed else []
+            return {name: self._own[name] for name in names}, self._objectives
+        if exchange == "round" and mixed:
+            return self._sent, self._objectives if self._apart else 1
+        if exchange == "collect":
+            return self._sent, 1
+        return {}, 1
+
+    def _statistics(self, exchange: Exchange, alone: bool) -> dict[str, tuple[int, ...] | None]:
+        """Return the names of an update's statistics, with their shapes where these are known."""
+        one: dict[str, tuple[int, ...] | None] = {}
+        if exchange == "survey":
+            known = {name: (1, self._objectives) for name in ("losses", "preferences")}
+            return {n: known.get(n) for n in self._algorithm.surveys if n != "gradients"}
+        if exchange == "collect":
+            return {"size": (1,)}
+        if self._together and exchange in ("round", "finish"):
+            one["validation"] = (1,)
+        if exchange != "round" or alone or not self._algorithm.communicates:
+            return one
+        one["size"] = (1,)
+        if self._guard:
+            one["declined"] = (1,)
+        if self._personal:
+            one["unsound"] = (1,)
+        for name in self._algorithm.statistics:
+            one[name] = self._own[name].shape
+        return one
+
+    def leaving(self) -> dict[str, Any]:
+        """Return what leaves a client each round, in words and numbers, for its owner."""
+        size = sum(array.nbytes for array in self._sent.values())
+        statistics = [n for n in self._statistics("round", alone=False)]
+        sends = self._algorithm.communicates
+        return {
+            "tensors": len(self._sent) if sends else 0,
+            "bytes": (size * (self._objectives if self._apart else 1)) if sends else 0,
+            "statistics": [*statistics, *self._algorithm.surveys],
+            "personal": sorted(set(self._own) - set(self._sent)),
+        }
+
+
+def _described(array: AnyArray) -> tuple[str, tuple[int, ...]]:
+    return f"{array.dtype.kind}{array.dtype.itemsize}", array.shape
+
+
+def _check_statistic(name: str, array: AnyArray) -> None:
+    """Refuse an array that cannot be a statistic or a broadcast: one row of numbers."""
+    if array.dtype != np.float64 or array.ndim < 1 or len(array) != 1 or array.size > _MOST:
+        raise WireError(f"statistic {name}: type or shape")
+
+
+def _check_value(name: str, array: AnyArray) -> None:
+    """Refuse values that no honest client sends."""
+    if name == "validation":
+        wrong = bool(np.isinf(array).any())
+    elif name in _FLAGS:
+        wrong = not bool(np.isin(array, (0.0, 1.0)).all())
+    elif name == "size":
+        wrong = not bool((np.isfinite(array) & (array >= 0)).all())
+    else:
+        return
+    if wrong:
+        raise WireError(f"statistic {name}: value")

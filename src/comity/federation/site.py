@@ -1,0 +1,246 @@
+"""A site: one client on its own machine, which answers the server's messages.
+
+The site has two slots on its disk. ``committed`` is the client after the last round whose update the
+server took; ``pending`` is the client after the round that it answered last, and the answer itself
+is kept beside it. The next request says which update the server took, so a lost answer equals never
+having been asked, and a site or server may be killed at any moment.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from comity.configuration import Configuration
+from comity.core.storage import load_values, save_values, write_whole
+from comity.federation.agreement import Agreement, Exchange
+from comity.federation.clients import Clients
+from comity.federation.messages import ClientUpdate, RoundRequest
+from comity.federation.wire import (
+    SERVER,
+    Expected,
+    Kind,
+    Message,
+    Sign,
+    Verify,
+    WireError,
+    digest_of,
+    no_signature,
+    seal,
+    unseal,
+)
+
+COMMITTED, PENDING, ANSWER = "committed.safetensors", "pending.safetensors", "answer.bin"
+_log = logging.getLogger(__name__)
+
+
+class Refusal(Exception):
+    """A request that a site does not answer; the text travels, so it holds nothing private."""
+
+
+@dataclass(frozen=True)
+class Answered:
+    """An exchange that a site has answered, for its own history and log."""
+
+    exchange: Exchange
+    round: int
+    update: ClientUpdate
+    bytes: int
+    digest: str
+
+
+class Site:
+    """One client of a federation, with its state on disk.
+
+    Args:
+        directory: Where the state is; it is private to this site.
+        configuration: The configuration with the site's own rows and preference.
+        client: Number of the client.
+        federation: Identity of the federation.
+        agreement: What messages carry.
+        sign: Signs answers.
+        verify: Checks the server's signatures.
+        permit: Called with exchange, round and the sealed answer before it leaves; raises
+            `Refusal` if the site's policy forbids it.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        configuration: Configuration,
+        client: int,
+        federation: str,
+        agreement: Agreement,
+        *,
+        sign: Sign = no_signature,
+        verify: Verify | None = None,
+        permit: Callable[[Answered], None] = lambda answered: None,
+    ) -> None:
+        self.directory, self.client, self.configuration = directory, client, configuration
+        self._federation, self._agreement, self._sign = federation, agreement, sign
+        self._permit = permit
+        self._expected = Expected(
+            federation=federation,
+            kinds=(Kind.REQUEST,),
+            senders=(SERVER,),
+            agreed=agreement.layout,
+            largest=agreement.largest,
+            verify=verify,
+        )
+        self.clients = Clients(configuration, (client,))
+        self.ended = False
+        """Whether the federation is over."""
+        self._surveyed = 0  # round whose survey is in memory
+        self._memory = COMMITTED  # slot whose state is in memory; "" in between
+        self._committed = 0  # last round that the server took
+        self._pending: dict[str, Any] = {}
+        self.history: list[dict[str, Any]] = []
+        """Metrics of the rounds that the server took, which stay here."""
+        self._restore()
+
+    # -- messages --------------------------------------------------------------------------
+
+    def answer(self, data: bytes) -> bytes:
+        """Return the answer to a message; never raises. A refusal is an answer, too."""
+        try:
+            message = unseal(data, self._expected)
+            exchange, request, extra = self._agreement.request_of(message, self.client)
+        except WireError as error:
+            return self._refusal(data, f"message not taken: {error}")
+        try:
+            return self._answer(exchange, request, extra, digest_of(data))
+        except Refusal as error:
+            return self._refusal(data, str(error), message)
+        except Exception:  # the text of an exception may hold private values: it stays here
+            _log.exception("round %s: %s failed", message.round, exchange)
+            self._forget()
+            return self._refusal(data, "the site could not do this; its own log has the reason")
+
+    def _answer(self, exchange: Exchange, request: RoundRequest, extra: int, digest: str) -> bytes:
+        self._settle(request)
+        if self._pending.get("digest") == digest:
+            return (self.directory / ANSWER).read_bytes()
+        if self.ended and exchange != "end":
+            raise Refusal("the federation is over")
+        if self._memory != COMMITTED and not (
+            exchange == "round" and self._surveyed == request.round and self._memory == ""
+        ):
+            self._load(COMMITTED)
+        update = self._work(exchange, request, extra)
+        sealed = self._seal(self._agreement.update_message(exchange, request, update, digest))
+        self._permit(Answered(exchange, request.round, update, len(sealed), digest_of(sealed)))
+        if exchange in ("round", "finish"):
+            self._remember(request.round, digest, sealed)
+        if exchange == "end":
+            self._end(request)
+        return sealed
+
+    def _work(self, exchange: Exchange, request: RoundRequest, extra: int) -> ClientUpdate:
+        clients = self.clients
+        self._memory = ""
+        if exchange == "survey":
+            self._surveyed = request.round
+            return clients.survey(request)
+        if exchange == "round":
+            surveys = bool(self.configuration.get_algorithm().surveys) and not request.alone
+            if surveys and self._surveyed != request.round:
+                clients.survey(request)  # restarted in between: the same survey again
+            self._surveyed = 0
+            return clients.round(request)
+        if exchange == "collect":
+            return clients.collect(request)
+        if exchange == "finish":
+            return clients.finish(request, extra)
+        clients.end(request)
+        return ClientUpdate(request.clients, None, {})
+
+    def _seal(self, message: Message) -> bytes:
+        return seal(message, self._federation, self._agreement.layout, self._sign)
+
+    def _refusal(self, data: bytes, reason: str, request: Message | None = None) -> bytes:
+        round, sequence = (request.round, request.sequence) if request is not None else (0, 0)
+        answers = digest_of(data) if request is not None else ""
+        control = {"answers": answers, "reason": reason}
+        return self._seal(Message(Kind.REFUSAL, self.client, round, sequence, control))
+
+    # -- state -----------------------------------------------------------------------------
+
+    def _settle(self, request: RoundRequest) -> None:
+        """Commit the last round if the server took it; refuse a server that is behind."""
+        acknowledged = request.verdicts[0].round
+        if self._pending.get("round") == acknowledged and acknowledged:
+            (self.directory / PENDING).replace(self.directory / COMMITTED)
+            if self._memory == PENDING:
+                self._memory = COMMITTED
+            else:
+                self._load(COMMITTED)
+            self._committed, self._pending = acknowledged, {}
+            self.history = self._read_history()
+        if acknowledged < self._committed:
+            raise Refusal(
+                f"the server is behind: it has taken round {acknowledged} of this site, which has "
+                f"gone on to round {self._committed}; restore a later checkpoint of the server"
+            )
+        if acknowledged > self._committed:
+            raise Refusal(
+                f"this site is behind: the server has taken its round {acknowledged}, but the "
+                f"site's disk ends with round {self._committed}; restore its directory"
+            )
+
+    def _remember(self, round: int, digest: str, sealed: bytes) -> None:
+        """Write the answer, then the state after it: each is whole or absent."""
+        history = [*self.history, self._entry(round)]
+        write_whole(self.directory / ANSWER, sealed)
+        self._save(PENDING, {"round": round, "digest": digest, "history": history})
+        self._pending, self._memory = {"round": round, "digest": digest}, PENDING
+
+    def _entry(self, round: int) -> dict[str, Any]:
+        """Return the metrics of a round for the site's own history."""
+        metrics = self.clients.metrics((self.client,))
+        vectors = {name: getattr(metrics, name) for name in ("received", "trained", "kept")}
+        finite = {n: None if v is None else _finite(v[0].tolist()) for n, v in vectors.items()}
+        return {"round": round, **finite, "steps": int(metrics.steps[0])}
+
+    def _save(self, slot: str, values: dict[str, Any]) -> None:
+        save_values(self.directory / slot, self.clients.state(), values)
+
+    def _load(self, slot: str) -> dict[str, Any]:
+        arrays, values = load_values(self.directory / slot)
+        self.clients.load(arrays)
+        self._memory, self._surveyed = slot, 0
+        return values
+
+    def _forget(self) -> None:
+        """Return to the committed state after a failure."""
+        self._memory, self._surveyed = "", 0
+
+    def _restore(self) -> None:
+        """Read what an earlier process left, or begin."""
+        self.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if not (self.directory / COMMITTED).is_file():
+            self._save(COMMITTED, {"round": 0, "history": []})
+        values = self._load(COMMITTED)
+        self._committed, self.history = int(values["round"]), list(values["history"])
+        self.ended = bool(values.get("ended", False))
+        if (self.directory / PENDING).is_file() and (self.directory / ANSWER).is_file():
+            _, pending = load_values(self.directory / PENDING)
+            self._pending = {"round": pending["round"], "digest": pending["digest"]}
+
+    def _read_history(self) -> list[dict[str, Any]]:
+        _, values = load_values(self.directory / COMMITTED)
+        return list(values["history"])
+
+    def _end(self, request: RoundRequest) -> None:
+        """Write the final state: the federation is over."""
+        values = {"round": self._committed, "history": self.history, "ended": True}
+        self._save(COMMITTED, values)
+        (self.directory / PENDING).unlink(missing_ok=True)
+        self._pending, self._memory, self.ended = {}, COMMITTED, True
+
+
+def _finite(values: list[float]) -> list[float | None]:
+    """Return values for JSON, which has no infinities."""
+    return [value if abs(value) < float("inf") else None for value in values]

@@ -1,0 +1,265 @@
+"""The wire format: sealed messages, the same bytes on every transport.
+
+A sealed message is a header of 72 bytes (big-endian), a body, its checksum and a signature:
+
+| offset | bytes | field                                                                    |
+| 0      | 4     | ``CMTY``                                                                 |
+| 4      | 1     | version of the format                                                    |
+| 5      | 1     | kind                                                                     |
+| 6      | 2     | sender: number of the client, 65535 for the server                       |
+| 8      | 4     | round                                                                    |
+| 12     | 4     | sequence: number of the exchange in the federation                       |
+| 16     | 16    | federation: first half of the SHA-256 of the federation file             |
+| 32     | 16    | base: the model that tensors are measured from; zero: they are whole     |
+| 48     | 16    | result: first half of the SHA-256 of the tensors of models               |
+| 64     | 8     | length of the body                                                       |
+| 72     | …     | body: 4 bytes length of the control fields, these as JSON, the arrays    |
+|        | 32    | SHA-256 of everything before                                             |
+|        | 64    | signature of that by the sender; zeros where parties have no keys        |
+
+Arrays are raw little-endian numbers. Models in the layout that both sides have agreed on carry
+neither names nor shapes; other arrays are listed in the control fields. Nothing is unpickled, and
+nothing is used before it has been checked.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import struct
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+from math import prod
+from typing import Any, NoReturn
+
+import numpy as np
+
+from comity.core.typing import AnyArray, NamedArrays
+
+Layout = Mapping[str, tuple[str, tuple[int, ...]]]
+"""Type (``f4``) and shape of arrays by name, in the order in which they travel."""
+Sign = Callable[[bytes], bytes]
+"""Returns the signature (64 bytes) of some bytes."""
+Verify = Callable[[int, bytes, bytes], bool]
+"""Returns whether a signature (third) of some bytes (second) is the sender's (first)."""
+
+SERVER = 65535
+"""Number of the server as a sender."""
+MODELS = "models/"
+"""Prefix of the tensors of models."""
+
+_MAGIC, _VERSION = b"CMTY", 1
+_HEADER = struct.Struct(">4sBBHII16s16s16sQ")
+_CONTROL = struct.Struct(">I")
+_DIGEST, _SIGNATURE = 32, 64
+_MOST_CONTROL = 1 << 18
+_TYPES = frozenset(("f4", "f8", "i8", "u1", "b1"))
+_NOTHING = bytes(16)
+
+
+class Kind(IntEnum):
+    """Kinds of messages. 1 to 4 and 7 are kept for the negotiation of a federation."""
+
+    REQUEST = 5
+    UPDATE = 6
+    REFUSAL = 8
+
+
+class WireError(Exception):
+    """A message that is not taken; the text is a word or two for the history."""
+
+
+@dataclass(frozen=True)
+class Message:
+    """Content of a sealed message."""
+
+    kind: Kind
+    sender: int
+    round: int
+    sequence: int
+    control: Mapping[str, Any]
+    """Plain values."""
+    arrays: NamedArrays = field(default_factory=dict)
+    """Arrays by name; tensors of models have the prefix ``models/``."""
+
+
+def federation_id(document: bytes) -> str:
+    """Return the identity of a federation: the SHA-256 of its file, in hexadecimal."""
+    return hashlib.sha256(document).hexdigest()
+
+
+def digest_of(sealed: bytes) -> str:
+    """Return the checksum of a sealed message, which identifies it, in hexadecimal."""
+    return sealed[-_DIGEST - _SIGNATURE : -_SIGNATURE].hex()
+
+
+def no_signature(data: bytes) -> bytes:
+    """Return the signature of a party without a key."""
+    return bytes(_SIGNATURE)
+
+
+def seal(message: Message, federation: str, agreed: Layout, sign: Sign = no_signature) -> bytes:
+    """Return the bytes of a message.
+
+    Args:
+        message: The content.
+        federation: Identity of the federation.
+        agreed: Layout of models that both sides know.
+        sign: Signs the checksum.
+    """
+    models = {n: a for n, a in message.arrays.items() if n.startswith(MODELS)}
+    whole = bool(models) and _layout(models) == dict(agreed)
+    order = {name: models[name] for name in agreed} if whole else models
+    others = {n: a for n, a in message.arrays.items() if n not in models}
+    listed = others if whole else {**order, **others}
+    control = {
+        **message.control,
+        "agreed": whole,
+        "arrays": [[name, *_described(array)] for name, array in listed.items()],
+    }
+    text = json.dumps(control, separators=(",", ":"), allow_nan=False).encode()
+    blobs = [_raw(array) for array in (*order.values(), *others.values())]
+    body = b"".join([_CONTROL.pack(len(text)), text, *blobs])
+    header = _HEADER.pack(
+        *(_MAGIC, _VERSION, message.kind, message.sender, message.round, message.sequence),
+        *(bytes.fromhex(federation)[:16], _NOTHING, _result(order), len(body)),
+    )
+    checksum = hashlib.sha256(header + body).digest()
+    return b"".join([header, body, checksum, sign(checksum)])
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What a receiver takes; everything else is refused before it is looked into."""
+
+    federation: str
+    kinds: Collection[Kind]
+    senders: Collection[int]
+    agreed: Layout
+    """Layout of models that both sides know."""
+    largest: int
+    """Bytes of the largest message."""
+    verify: Verify | None = None
+    """Checks signatures; None: parties have no keys."""
+
+
+def unseal(data: bytes, expected: Expected) -> Message:
+    """Return the content of a sealed message.
+
+    Args:
+        data: The bytes.
+        expected: What is taken.
+
+    Raises:
+        WireError: the message is not taken; the text says why.
+    """
+    tail = _DIGEST + _SIGNATURE
+    if len(data) < _HEADER.size + _CONTROL.size + tail:
+        _refuse("too short")
+    if len(data) > expected.largest:
+        _refuse("too large")
+    magic, version, kind, sender, round_, sequence, federation, base, result, length = (
+        _HEADER.unpack_from(data)
+    )
+    if magic != _MAGIC:
+        _refuse("not a message")
+    if version != _VERSION:
+        _refuse("format version")
+    if kind not in [int(known) for known in expected.kinds]:
+        _refuse("kind")
+    if length != len(data) - _HEADER.size - tail:
+        _refuse("length")
+    content, checksum, signature = data[:-tail], data[-tail:-_SIGNATURE], data[-_SIGNATURE:]
+    if hashlib.sha256(content).digest() != checksum:
+        _refuse("checksum")
+    if federation != bytes.fromhex(expected.federation)[:16]:
+        _refuse("another federation")
+    if sender not in expected.senders:
+        _refuse("sender")
+    if expected.verify is not None and not expected.verify(sender, checksum, signature):
+        _refuse("signature")
+    if base != _NOTHING:
+        _refuse("base")
+    control, arrays = _opened(memoryview(content)[_HEADER.size :], expected.agreed)
+    if _result({n: a for n, a in arrays.items() if n.startswith(MODELS)}) != result:
+        _refuse("result")
+    return Message(Kind(kind), sender, round_, sequence, control, arrays)
+
+
+def _opened(body: memoryview, agreed: Layout) -> tuple[dict[str, Any], NamedArrays]:
+    """Return control fields and arrays of a body."""
+    (size,) = _CONTROL.unpack_from(body)
+    if size > min(_MOST_CONTROL, len(body) - _CONTROL.size):
+        _refuse("control fields")
+    text = bytes(body[_CONTROL.size : _CONTROL.size + size])
+    try:
+        control = json.loads(text, parse_constant=_refuse)
+    except (ValueError, RecursionError):
+        _refuse("control fields")
+    if not isinstance(control, dict) or not isinstance(control.get("arrays"), list):
+        _refuse("control fields")
+    layout: dict[str, tuple[str, tuple[int, ...]]] = {}
+    if control.pop("agreed", None) is True:
+        layout.update(agreed)
+    for entry in control.pop("arrays"):
+        name, dtype, shape = _entry(entry)
+        if name in layout:
+            _refuse("arrays")
+        layout[name] = dtype, shape
+    return control, _read(body[_CONTROL.size + size :], layout)
+
+
+def _entry(entry: Any) -> tuple[str, str, tuple[int, ...]]:
+    """Return name, type and shape of a listed array."""
+    if not isinstance(entry, list) or len(entry) != 3:
+        _refuse("arrays")
+    name, dtype, shape = entry
+    sizes = isinstance(shape, list) and len(shape) <= 8
+    if not (isinstance(name, str) and dtype in _TYPES and sizes):
+        _refuse("arrays")
+    if not all(type(size) is int and 0 <= size < 1 << 32 for size in shape):
+        _refuse("arrays")
+    return name, dtype, tuple(shape)
+
+
+def _read(data: memoryview, layout: Layout) -> NamedArrays:
+    """Return the arrays of a layout; their bytes must be exactly those that are there."""
+    arrays: NamedArrays = {}
+    place = 0
+    for name, (dtype, shape) in layout.items():
+        size = prod(shape) * int(dtype[1])
+        if place + size > len(data):
+            _refuse("arrays")
+        values = np.frombuffer(data[place : place + size], dtype=f"<{dtype}")
+        arrays[name] = values.reshape(shape).astype(np.dtype(dtype), copy=True)
+        place += size
+    if place != len(data):
+        _refuse("arrays")
+    return arrays
+
+
+def _described(array: AnyArray) -> tuple[str, list[int]]:
+    return f"{array.dtype.kind}{array.dtype.itemsize}", list(array.shape)
+
+
+def _layout(arrays: NamedArrays) -> dict[str, tuple[str, tuple[int, ...]]]:
+    return {name: (_described(array)[0], array.shape) for name, array in arrays.items()}
+
+
+def _raw(array: AnyArray) -> bytes:
+    return np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<")).tobytes()
+
+
+def _result(models: NamedArrays) -> bytes:
+    """Return the first half of the checksum of models; zero without any."""
+    if not models:
+        return _NOTHING
+    checksum = hashlib.sha256()
+    for array in models.values():
+        checksum.update(_raw(array))
+    return checksum.digest()[:16]
+
+
+def _refuse(reason: str) -> NoReturn:
+    raise WireError("control fields" if reason in ("NaN", "Infinity", "-Infinity") else reason)
