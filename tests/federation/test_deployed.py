@@ -19,7 +19,7 @@ from comity.federation.engines.deployed import DeployedEngine, Incident, Terms
 from comity.federation.engines.embedded import EmbeddedEngine
 from comity.federation.loop import RoundLoop, SimulatedLoop
 from comity.federation.server import RoundRecord, Server
-from comity.federation.site import Site
+from comity.federation.site import Membership, Site
 from comity.federation.transports.memory import MemoryTransport
 from comity.federation.wire import Kind
 from tests.laws.conftest import CASES, EVERYBODY, WRAPPED, settings_of
@@ -61,7 +61,8 @@ class Deployment:
 
     def site(self, number: int) -> Site:
         directory = self.path / SITES[number]
-        return Site(directory, self.configuration, number, FEDERATION, self.agreement)
+        membership = Membership(number, FEDERATION)
+        return Site(directory, self.configuration, membership, self.agreement)
 
     def restart(self, name: str) -> None:
         """Kill a site and start it again from its disk."""

@@ -183,8 +183,7 @@ class Agreement:
         if set(statistics) != set(expected):
             raise WireError("statistics: other names")
         for name, array in statistics.items():
-            shape = expected[name]
-            if shape is not None and array.shape != shape:
+            if expected[name] not in (None, array.shape):
                 raise WireError(f"statistic {name}: shape")
             _check_statistic(name, array)
             if values:
@@ -210,7 +209,7 @@ class Agreement:
         """Return the names of an update's statistics, with their shapes where these are known."""
         one: dict[str, tuple[int, ...] | None] = {}
         if exchange == "survey":
-            known = {name: (1, self._objectives) for name in ("losses", "preferences")}
+            known = dict.fromkeys(("losses", "preferences"), (1, self._objectives))
             return {n: known.get(n) for n in self._algorithm.surveys if n != "gradients"}
         if exchange == "collect":
             return {"size": (1,)}
@@ -230,7 +229,7 @@ class Agreement:
     def leaving(self) -> dict[str, Any]:
         """Return what leaves a client each round, in words and numbers, for its owner."""
         size = sum(array.nbytes for array in self._sent.values())
-        statistics = [n for n in self._statistics("round", alone=False)]
+        statistics = list(self._statistics("round", alone=False))
         sends = self._algorithm.communicates
         return {
             "tensors": len(self._sent) if sends else 0,

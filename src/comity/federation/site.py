@@ -1,15 +1,15 @@
 """A site: one client on its own machine, which answers the server's messages.
 
-The site has two slots on its disk. ``committed`` is the client after the last round whose update the
-server took; ``pending`` is the client after the round that it answered last, and the answer itself
-is kept beside it. The next request says which update the server took, so a lost answer equals never
-having been asked, and a site or server may be killed at any moment.
+The site has two slots on its disk. ``committed`` is the client after the last round whose update
+the server took; ``pending`` is the client after the round that it answered last, and the answer
+itself is kept beside it. The next request says which update the server took, so a lost answer
+equals never having been asked, and a site or server may be killed at any moment.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,8 @@ from comity.configuration import Configuration
 from comity.core.storage import load_values, save_values, write_whole
 from comity.federation.agreement import Agreement, Exchange
 from comity.federation.clients import Clients
-from comity.federation.messages import ClientUpdate, RoundRequest
+from comity.federation.messages import ClientUpdate, RoundMetrics, RoundRequest
+from comity.federation.server import RoundRecord
 from comity.federation.wire import (
     SERVER,
     Expected,
@@ -33,12 +34,29 @@ from comity.federation.wire import (
     unseal,
 )
 
+Entry = Callable[[RoundRecord, RoundMetrics], Mapping[str, Any]]
+"""Returns a round as plain values for the site's history."""
+
 COMMITTED, PENDING, ANSWER = "committed.safetensors", "pending.safetensors", "answer.bin"
 _log = logging.getLogger(__name__)
 
 
-class Refusal(Exception):
+class RefusalError(Exception):
     """A request that a site does not answer; the text travels, so it holds nothing private."""
+
+
+@dataclass(frozen=True)
+class Membership:
+    """Place of a site in a federation."""
+
+    client: int
+    """Number of the client."""
+    federation: str
+    """Identity of the federation."""
+    sign: Sign = no_signature
+    """Signs the site's answers."""
+    verify: Verify | None = None
+    """Checks the server's signatures."""
 
 
 @dataclass(frozen=True)
@@ -46,10 +64,12 @@ class Answered:
     """An exchange that a site has answered, for its own history and log."""
 
     exchange: Exchange
-    round: int
+    request: RoundRequest
     update: ClientUpdate
     bytes: int
+    """Length of the sealed answer."""
     digest: str
+    """Its checksum."""
 
 
 class Site:
@@ -58,39 +78,35 @@ class Site:
     Args:
         directory: Where the state is; it is private to this site.
         configuration: The configuration with the site's own rows and preference.
-        client: Number of the client.
-        federation: Identity of the federation.
+        membership: The site's place in the federation.
         agreement: What messages carry.
-        sign: Signs answers.
-        verify: Checks the server's signatures.
-        permit: Called with exchange, round and the sealed answer before it leaves; raises
-            `Refusal` if the site's policy forbids it.
+        permit: Called with every answer before it leaves; raises `RefusalError` if the site's
+            policy forbids it.
+        entry: Returns a round as plain values for the site's history.
     """
 
     def __init__(
         self,
         directory: Path,
         configuration: Configuration,
-        client: int,
-        federation: str,
+        membership: Membership,
         agreement: Agreement,
-        *,
-        sign: Sign = no_signature,
-        verify: Verify | None = None,
         permit: Callable[[Answered], None] = lambda answered: None,
+        entry: Entry = lambda record, metrics: {"round": record.round},
     ) -> None:
-        self.directory, self.client, self.configuration = directory, client, configuration
-        self._federation, self._agreement, self._sign = federation, agreement, sign
-        self._permit = permit
+        self.directory, self.configuration = directory, configuration
+        self.client = membership.client
+        self._membership, self._agreement = membership, agreement
+        self._permit, self._entry = permit, entry
         self._expected = Expected(
-            federation=federation,
+            federation=membership.federation,
             kinds=(Kind.REQUEST,),
             senders=(SERVER,),
             agreed=agreement.layout,
             largest=agreement.largest,
-            verify=verify,
+            verify=membership.verify,
         )
-        self.clients = Clients(configuration, (client,))
+        self.clients = Clients(configuration, (self.client,))
         self.ended = False
         """Whether the federation is over."""
         self._surveyed = 0  # round whose survey is in memory
@@ -112,7 +128,7 @@ class Site:
             return self._refusal(data, f"message not taken: {error}")
         try:
             return self._answer(exchange, request, extra, digest_of(data))
-        except Refusal as error:
+        except RefusalError as error:
             return self._refusal(data, str(error), message)
         except Exception:  # the text of an exception may hold private values: it stays here
             _log.exception("round %s: %s failed", message.round, exchange)
@@ -124,16 +140,17 @@ class Site:
         if self._pending.get("digest") == digest:
             return (self.directory / ANSWER).read_bytes()
         if self.ended and exchange != "end":
-            raise Refusal("the federation is over")
+            raise RefusalError("the federation is over")
         if self._memory != COMMITTED and not (
             exchange == "round" and self._surveyed == request.round and self._memory == ""
         ):
             self._load(COMMITTED)
         update = self._work(exchange, request, extra)
         sealed = self._seal(self._agreement.update_message(exchange, request, update, digest))
-        self._permit(Answered(exchange, request.round, update, len(sealed), digest_of(sealed)))
+        answered = Answered(exchange, request, update, len(sealed), digest_of(sealed))
+        self._permit(answered)
         if exchange in ("round", "finish"):
-            self._remember(request.round, digest, sealed)
+            self._remember(answered, digest, sealed)
         if exchange == "end":
             self._end(request)
         return sealed
@@ -158,7 +175,8 @@ class Site:
         return ClientUpdate(request.clients, None, {})
 
     def _seal(self, message: Message) -> bytes:
-        return seal(message, self._federation, self._agreement.layout, self._sign)
+        membership = self._membership
+        return seal(message, membership.federation, self._agreement.layout, membership.sign)
 
     def _refusal(self, data: bytes, reason: str, request: Message | None = None) -> bytes:
         round, sequence = (request.round, request.sequence) if request is not None else (0, 0)
@@ -180,29 +198,24 @@ class Site:
             self._committed, self._pending = acknowledged, {}
             self.history = self._read_history()
         if acknowledged < self._committed:
-            raise Refusal(
+            raise RefusalError(
                 f"the server is behind: it has taken round {acknowledged} of this site, which has "
                 f"gone on to round {self._committed}; restore a later checkpoint of the server"
             )
         if acknowledged > self._committed:
-            raise Refusal(
+            raise RefusalError(
                 f"this site is behind: the server has taken its round {acknowledged}, but the "
                 f"site's disk ends with round {self._committed}; restore its directory"
             )
 
-    def _remember(self, round: int, digest: str, sealed: bytes) -> None:
+    def _remember(self, answered: Answered, digest: str, sealed: bytes) -> None:
         """Write the answer, then the state after it: each is whole or absent."""
-        history = [*self.history, self._entry(round)]
+        number = answered.request.round
+        record = RoundRecord(number, (self.client,), bytes_up=answered.bytes)
+        history = [*self.history, dict(self._entry(record, self.clients.metrics((self.client,))))]
         write_whole(self.directory / ANSWER, sealed)
-        self._save(PENDING, {"round": round, "digest": digest, "history": history})
-        self._pending, self._memory = {"round": round, "digest": digest}, PENDING
-
-    def _entry(self, round: int) -> dict[str, Any]:
-        """Return the metrics of a round for the site's own history."""
-        metrics = self.clients.metrics((self.client,))
-        vectors = {name: getattr(metrics, name) for name in ("received", "trained", "kept")}
-        finite = {n: None if v is None else _finite(v[0].tolist()) for n, v in vectors.items()}
-        return {"round": round, **finite, "steps": int(metrics.steps[0])}
+        self._save(PENDING, {"round": number, "digest": digest, "history": history})
+        self._pending, self._memory = {"round": number, "digest": digest}, PENDING
 
     def _save(self, slot: str, values: dict[str, Any]) -> None:
         save_values(self.directory / slot, self.clients.state(), values)
@@ -239,8 +252,3 @@ class Site:
         self._save(COMMITTED, values)
         (self.directory / PENDING).unlink(missing_ok=True)
         self._pending, self._memory, self.ended = {}, COMMITTED, True
-
-
-def _finite(values: list[float]) -> list[float | None]:
-    """Return values for JSON, which has no infinities."""
-    return [value if abs(value) < float("inf") else None for value in values]

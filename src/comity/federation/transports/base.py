@@ -1,8 +1,8 @@
 """The interface of all transports.
 
 A transport moves sealed messages (bytes, see `comity.federation.wire`) and never looks into them.
-Sites only dial out: a site asks for its next message and brings the answer. A message stays with the
-server until it is answered or withdrawn, so a site that crashed gets it again.
+Sites only dial out: a site asks for its next message and brings the answer. A message stays with
+the server until it is answered or withdrawn, so a site that crashed gets it again.
 """
 
 from __future__ import annotations
