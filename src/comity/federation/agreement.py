@@ -6,7 +6,7 @@ checks what arrives and what leaves.
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -226,17 +226,29 @@ class Agreement:
             one[name] = self._own[name].shape
         return one
 
-    def leaving(self) -> dict[str, Any]:
-        """Return what leaves a client each round, in words and numbers, for its owner."""
-        size = sum(array.nbytes for array in self._sent.values())
-        statistics = list(self._statistics("round", alone=False))
-        sends = self._algorithm.communicates
-        return {
-            "tensors": len(self._sent) if sends else 0,
-            "bytes": (size * (self._objectives if self._apart else 1)) if sends else 0,
-            "statistics": [*statistics, *self._algorithm.surveys],
-            "personal": sorted(set(self._own) - set(self._sent)),
-        }
+    # -- in words --------------------------------------------------------------------------
+
+    @property
+    def statistics(self) -> list[str]:
+        """Names of all statistics that leave a client."""
+        names = [*self._statistics("round", alone=False), *self._statistics("survey", alone=False)]
+        return [*names, *(["gradients"] if "gradients" in self._algorithm.surveys else [])]
+
+    @property
+    def tensors(self) -> list[str]:
+        """Names of the tensors that leave a client each round."""
+        return list(self._tensors("round", alone=False)[0])
+
+    @property
+    def personal(self) -> list[str]:
+        """Names of the tensors that never leave a client."""
+        return [name for name in self._own if name not in self._sent]
+
+    @property
+    def bytes_per_round(self) -> int:
+        """Bytes of the tensors that leave a client each round."""
+        tensors, rows = self._tensors("round", alone=False)
+        return rows * sum(array.nbytes for array in tensors.values())
 
 
 def _described(array: AnyArray) -> tuple[str, tuple[int, ...]]:

@@ -125,15 +125,16 @@ class Site:
             message = unseal(data, self._expected)
             exchange, request, extra = self._agreement.request_of(message, self.client)
         except WireError as error:
-            return self._refusal(data, f"message not taken: {error}")
+            return self._seal(refusal_message(self.client, f"message not taken: {error}"))
         try:
             return self._answer(exchange, request, extra, digest_of(data))
         except RefusalError as error:
-            return self._refusal(data, str(error), message)
+            return self._seal(refusal_message(self.client, str(error), message, digest_of(data)))
         except Exception:  # the text of an exception may hold private values: it stays here
             _log.exception("round %s: %s failed", message.round, exchange)
             self._forget()
-            return self._refusal(data, "the site could not do this; its own log has the reason")
+            reason = "the site could not do this; its own log has the reason"
+            return self._seal(refusal_message(self.client, reason, message, digest_of(data)))
 
     def _answer(self, exchange: Exchange, request: RoundRequest, extra: int, digest: str) -> bytes:
         self._settle(request)
@@ -177,12 +178,6 @@ class Site:
     def _seal(self, message: Message) -> bytes:
         membership = self._membership
         return seal(message, membership.federation, self._agreement.layout, membership.sign)
-
-    def _refusal(self, data: bytes, reason: str, request: Message | None = None) -> bytes:
-        round, sequence = (request.round, request.sequence) if request is not None else (0, 0)
-        answers = digest_of(data) if request is not None else ""
-        control = {"answers": answers, "reason": reason}
-        return self._seal(Message(Kind.REFUSAL, self.client, round, sequence, control))
 
     # -- state -----------------------------------------------------------------------------
 
@@ -252,3 +247,19 @@ class Site:
         self._save(COMMITTED, values)
         (self.directory / PENDING).unlink(missing_ok=True)
         self._pending, self._memory, self.ended = {}, COMMITTED, True
+
+
+def refusal_message(
+    client: int, reason: str, request: Message | None = None, answers: str = ""
+) -> Message:
+    """Return a refusal.
+
+    Args:
+        client: Number of the client.
+        reason: A sentence of ours that holds nothing private.
+        request: The server's message; None if it could not be read.
+        answers: Its checksum.
+    """
+    round, sequence = (0, 0) if request is None else (request.round, request.sequence)
+    control = {"answers": answers, "reason": reason}
+    return Message(Kind.REFUSAL, client, round, sequence, control)

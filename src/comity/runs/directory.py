@@ -239,6 +239,11 @@ class Run(Directory):
             )
         return self._algorithm.predictor(self._module(client), weights).eval()
 
+    @property
+    def clients(self) -> list[int]:
+        """Clients whose models are here: all of a run, or the one of a site."""
+        return [row["client"] for row in self.results["per_client"]]
+
     @cached_property
     def _algorithm(self) -> Algorithm:
         return self.configuration.get_algorithm()
@@ -255,11 +260,10 @@ class Run(Directory):
     def _module(self, client: int) -> nn.Module:
         """Return everything that a client keeps, loaded once."""
         if client not in self._modules:
-            clients = len(self.results["per_client"])  # refuses an unfinished run
-            if not 0 <= client < clients:
+            if client not in (known := self.clients):
+                listed = f"0 to {known[-1]}" if len(known) > 1 else str(known[0])
                 raise UserError(
-                    f"client = {client}: {self.path} has no such client; they are 0 to "
-                    f"{clients - 1}."
+                    f"client = {client}: {self.path} has no such client; it has {listed}."
                 )
             path = self.path / MODELS / f"client-{client}.safetensors"
             self._modules[client] = load_model(path, self.configuration.get_module())
@@ -283,12 +287,17 @@ class Run(Directory):
         arrays = {"preferences": spans.preferences, "vectors": spans.vectors}
         save_values(self.path / SPANS, arrays, about(self.configuration))
 
-    def save_models(self, models: Fleet) -> None:
-        """Write one file per client, with what is needed to use it in its header."""
+    def save_models(self, models: Fleet, clients: Sequence[int] | None = None) -> None:
+        """Write one file per client, with what is needed to use it in its header.
+
+        Args:
+            models: One row per client.
+            clients: The clients; None: all.
+        """
         (self.path / MODELS).mkdir(exist_ok=True)
-        for client in range(len(models)):
+        for row, client in enumerate(range(len(models)) if clients is None else clients):
             path = self.path / MODELS / f"client-{client}.safetensors"
-            save_model(path, models, client, {**about(self.configuration), "client": client})
+            save_model(path, models, row, {**about(self.configuration), "client": client})
 
 
 def about(configuration: Configuration) -> dict[str, Any]:

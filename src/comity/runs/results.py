@@ -39,27 +39,22 @@ def finite(values: Iterable[float]) -> list[float | None]:
 
 
 def history_entry(
-    record: RoundRecord, metrics: RoundMetrics, everyone: FloatArray | None = None
+    record: RoundRecord, metrics: RoundMetrics | None, everyone: FloatArray | None = None
 ) -> HistoryEntry:
     """Return a round as a line of the history.
 
     Args:
         record: The round as the server saw it.
-        metrics: Metrics of the clients that answered.
+        metrics: Metrics of the clients that answered; None at the server of real sites, which
+            keep them.
         everyone: Objective vectors of all clients on validation data after this round (clients x
             objectives), in rounds in which they are evaluated.
     """
     entry: dict[str, Any] = {
         "round": record.round,
         "clients": list(record.clients),
-        "steps": metrics.steps.tolist(),
-        "validation_steps": metrics.validation_steps.tolist(),
-        "skipped": metrics.skipped.tolist(),
-        "received": _vectors(metrics.received),
-        "trained": _vectors(metrics.trained),
-        "kept": _vectors(metrics.kept),
+        **({} if metrics is None else _metrics(metrics)),
         **({} if everyone is None else {"everyone": _vectors(everyone)}),
-        "declined": metrics.declined.tolist(),
         "clusters": record.clusters,
         "chosen": record.chosen,
         "conflict": record.conflict,
@@ -68,9 +63,21 @@ def history_entry(
         **({"absent": record.absent} if record.absent else {}),
         "bytes_up": record.bytes_up,
         "bytes_down": record.bytes_down,
-        "events": [*record.events, *(metrics.remarks if record.round == 1 else ())],
+        "events": [*record.events, *(metrics.remarks if metrics and record.round == 1 else ())],
     }
     return cast(HistoryEntry, entry)
+
+
+def _metrics(metrics: RoundMetrics) -> dict[str, Any]:
+    return {
+        "steps": metrics.steps.tolist(),
+        "validation_steps": metrics.validation_steps.tolist(),
+        "skipped": metrics.skipped.tolist(),
+        "received": _vectors(metrics.received),
+        "trained": _vectors(metrics.trained),
+        "kept": _vectors(metrics.kept),
+        "declined": metrics.declined.tolist(),
+    }
 
 
 def _vectors(rows: AnyArray | None) -> Vectors:
@@ -90,6 +97,7 @@ def summarise(
     last: FloatArray,
     history: Sequence[HistoryEntry],
     on_all_test_data: FloatArray | None = None,
+    clients: Sequence[int] | None = None,
 ) -> Results:
     """Return the results of a run.
 
@@ -100,12 +108,13 @@ def summarise(
         history: All entries of the run's history.
         on_all_test_data: Objective vectors of the kept models on the test samples of all clients,
             or on as many of them as the setting ``global_test`` has.
+        clients: The clients that the vectors are of; None: all.
     """
-    problem, preferences = configuration.get_problem(), configuration.get_preferences()
+    problem, everybody = configuration.get_problem(), configuration.get_preferences()
+    numbers = range(configuration.clients) if clients is None else clients
+    preferences = everybody[list(numbers)]
     target, optimum = problem.target(), problem.optimum(preferences)
-    trivial = problem.trivial(
-        range(configuration.clients), configuration.seed, configuration.test_episodes
-    )
+    trivial = problem.trivial(numbers, configuration.seed, configuration.test_episodes)
     results: dict[str, Any] = {
         **_settings(configuration),
         "reference_point": list(problem.reference_point),
@@ -125,6 +134,8 @@ def summarise(
             "hypervolume": hypervolume(target, problem.reference_point),
         }
     results["per_client"] = _per_client(problem, preferences, kept, last, optimum)
+    for entry, number in zip(results["per_client"], numbers, strict=True):
+        entry["client"] = number
     results["front"] = front(kept[problem.counts(kept)]).tolist()
     if partitions := [e["clusters"] for e in history if e["clusters"] is not None]:
         results["clusters"] = _clusters(partitions[-1], preferences)
@@ -132,7 +143,7 @@ def summarise(
         "bytes_up": sum(entry["bytes_up"] for entry in history),
         "bytes_down": sum(entry["bytes_down"] for entry in history),
     }
-    return cast(Results, {**results, **_effort(problem, preferences, history)})
+    return cast(Results, {**results, **_effort(problem, everybody, history)})
 
 
 def span_result(spans: Spans, reference: Sequence[float]) -> SpanResult:

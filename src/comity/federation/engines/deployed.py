@@ -11,8 +11,10 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 from comity.federation.agreement import Agreement, Exchange
+from comity.federation.hello import Greeting, begin_message, greeting_of, hello_message
 from comity.federation.messages import ClientUpdate, RoundRequest
 from comity.federation.transports.base import ServerTransport
 from comity.federation.wire import (
@@ -28,20 +30,25 @@ from comity.federation.wire import (
     unseal,
 )
 
+T = TypeVar("T")
 _PAUSE = 1.0  # seconds before a question is asked again
 
 
 @dataclass(frozen=True)
 class Incident:
-    """Something worth a line in the history: an answer, a refusal, a fault."""
+    """An answer or a fault, for the history and the status."""
 
     site: str
+    """Empty: all sites."""
     round: int
     exchange: str
-    text: str
-    """Empty: the site answered."""
+    text: str = ""
+    """The fault in a few words; empty: the site answered."""
     bytes: int = 0
     seconds: float = 0.0
+
+
+OnIncident = Callable[[Incident], None]
 
 
 @dataclass(frozen=True)
@@ -59,7 +66,9 @@ class Terms:
     wait: float = 0.0
     """Seconds more that absent sites have for the last delivery and its end."""
     sign: Sign = no_signature
+    """Signs requests."""
     verify: Verify | None = None
+    """Checks the sites' signatures."""
 
 
 class DeployedEngine:
@@ -77,10 +86,33 @@ class DeployedEngine:
         terms: Terms,
         agreement: Agreement,
         transport: ServerTransport,
-        on_incident: Callable[[Incident], None] = lambda incident: None,
+        on_incident: OnIncident = lambda incident: None,
     ) -> None:
         self._terms, self._agreement, self._transport = terms, agreement, transport
         self._on_incident = on_incident
+
+    # -- before the first round ------------------------------------------------------------
+
+    def hello(self, everyone: bool) -> dict[str, Greeting]:
+        """Return the greetings of the sites; waits for as many as the quorum asks for.
+
+        Args:
+            everyone: Wait for all sites, because a figure of the federation depends on all.
+        """
+        messages = dict.fromkeys(self._terms.sites, hello_message())
+        quorum = len(messages) if everyone else self._terms.quorum
+        return self._ask("hello", messages, greeting_of, quorum)
+
+    def begin(self, scales: Mapping[str, tuple[float, float]]) -> None:
+        """Tell all sites the scales of columns that they have told together.
+
+        Args:
+            scales: Mean and spread by column.
+        """
+        messages = dict.fromkeys(self._terms.sites, begin_message(scales))
+        self._ask("begin", messages, lambda message: None, len(messages))
+
+    # -- what a server may ask -------------------------------------------------------------
 
     def survey(self, request: RoundRequest) -> ClientUpdate:
         return self._exchange("survey", request)
@@ -100,45 +132,55 @@ class DeployedEngine:
     def _exchange(
         self, exchange: Exchange, request: RoundRequest, extra: int = 0, longer: float = 0.0
     ) -> ClientUpdate:
-        """Ask the clients of a request; return what came in time, in the order of clients.
-
-        Fewer answers than the quorum are kept, and the others are asked again.
-        """
-        question = _Question(self, exchange, request)
+        """Ask the clients of a request; return what came in time, in the order of clients."""
         messages = {
-            self._terms.sites[client]: seal(
-                self._agreement.request_message(exchange, request.only((client,)), extra),
-                self._terms.federation,
-                self._agreement.layout,
-                self._terms.sign,
+            self._terms.sites[client]: self._agreement.request_message(
+                exchange, request.only((client,)), extra
             )
             for client in request.clients
         }
-        quorum = min(self._terms.quorum, len(messages))
+
+        def update_of(message: Message) -> ClientUpdate:
+            return self._agreement.update_of(message, exchange, request.alone)
+
+        updates = self._ask(exchange, messages, update_of, self._terms.quorum, longer)
+        for site in _unlike(updates):
+            del updates[site]
+            text = "answer not taken: statistics of another shape than most"
+            self._on_incident(Incident(site, request.round, exchange, text))
+        ordered = sorted(updates.values(), key=lambda update: update.clients)
+        return ClientUpdate.joined(ordered)
+
+    def _ask(
+        self,
+        exchange: str,
+        messages: Mapping[str, Message],
+        parse: Callable[[Message], T],
+        quorum: int,
+        longer: float = 0.0,
+    ) -> dict[str, T]:
+        """Return the answers of sites by name; fewer than the quorum are asked for again."""
+        terms, layout = self._terms, self._agreement.layout
+        sealed = {
+            site: seal(message, terms.federation, layout, terms.sign)
+            for site, message in messages.items()
+        }
+        number = next(iter(messages.values())).round
+        question = _Question(exchange, number, sealed, self._opened, parse, self._on_incident)
+        quorum = min(quorum, len(sealed))
         while True:
             began = time.monotonic()
-            question.ask(messages, began)
-            waiting = {site: m for site, m in messages.items() if site not in question.updates}
-            self._transport.exchange(waiting, self._terms.patience + longer, question.arrived)
-            if len(question.updates) >= quorum:
-                break
-            self.note(
-                "", request.round, exchange, f"{len(question.updates)} of {len(messages)} sites "
-                f"answered, fewer than the quorum of {quorum}: asking again"
-            )  # fmt: skip
-            time.sleep(max(0.0, min(_PAUSE, self._terms.patience) - (time.monotonic() - began)))
-        return ClientUpdate.joined(question.consistent())
+            waiting = {site: m for site, m in sealed.items() if site not in question.answers}
+            self._transport.exchange(waiting, terms.patience + longer, question.arrived)
+            if len(question.answers) >= quorum:
+                return question.answers
+            text = f"{len(question.answers)} of {len(sealed)} sites answered"
+            text += f", fewer than the quorum of {quorum}: asking again"
+            self._on_incident(Incident("", number, exchange, text))
+            time.sleep(max(0.0, min(_PAUSE, terms.patience) - (time.monotonic() - began)))
 
-    def note(self, site: str, round: int, exchange: str, text: str) -> None:
-        """Report a fault."""
-        self._on_incident(Incident(site, round, exchange, text))
-
-    def opened(self, site: str, answer: bytes) -> Message:
-        """Return the content of an answer of a site.
-
-        Raises:
-            WireError: the answer is not taken.
-        """
+    def _opened(self, site: str, answer: bytes) -> Message:
+        """Return the content of an answer of a site."""
         expected = Expected(
             federation=self._terms.federation,
             kinds=(Kind.UPDATE, Kind.REFUSAL),
@@ -149,68 +191,62 @@ class DeployedEngine:
         )
         return unseal(answer, expected)
 
-    def update_of(
-        self, message: Message, exchange: Exchange, request: RoundRequest
-    ) -> ClientUpdate:
-        """Return the update of an answer."""
-        return self._agreement.update_of(message, exchange, request.alone)
 
-    def answered(self, incident: Incident) -> None:
-        """Report an answer."""
-        self._on_incident(incident)
-
-
-class _Question:
+class _Question(Generic[T]):
     """One exchange: what was asked, and the answers so far."""
 
-    def __init__(self, engine: DeployedEngine, exchange: Exchange, request: RoundRequest) -> None:
-        self._engine, self._exchange, self._request = engine, exchange, request
-        self.updates: dict[str, ClientUpdate] = {}
-        self._digests: dict[str, str] = {}
-        self._began = 0.0
-
-    def ask(self, messages: Mapping[str, bytes], began: float) -> None:
-        """Remember what is asked, and when."""
-        self._digests = {site: digest_of(message) for site, message in messages.items()}
-        self._began = began
+    def __init__(
+        self,
+        exchange: str,
+        number: int,
+        sealed: Mapping[str, bytes],
+        opened: Callable[[str, bytes], Message],
+        parse: Callable[[Message], T],
+        on_incident: OnIncident,
+    ) -> None:
+        self._exchange, self._number = exchange, number
+        self._digests = {site: digest_of(message) for site, message in sealed.items()}
+        self._opened, self._parse, self._on_incident = opened, parse, on_incident
+        self._began = time.monotonic()
+        self.answers: dict[str, T] = {}
 
     def arrived(self, site: str, answer: bytes) -> bool:
         """Take an answer, or report why it is not taken."""
-        number, exchange = self._request.round, self._exchange
         try:
-            message = self._engine.opened(site, answer)
+            message = self._opened(site, answer)
             if message.control.get("answers") != self._digests.get(site):
-                raise WireError("answer to another message")
+                raise WireError("answers another message")
             if message.kind == Kind.REFUSAL:
-                self._engine.note(site, number, exchange, f"refused: {_plain(message)}")
+                self._report(site, f"refused: {_plain(message)}")
                 return True
-            update = self._engine.update_of(message, exchange, self._request)
+            self.answers[site] = self._parse(message)
         except WireError as error:
-            self._engine.note(site, number, exchange, f"answer not taken: {error}")
+            self._report(site, f"answer not taken: {error}")
             return False
-        self.updates[site] = update
         seconds = time.monotonic() - self._began
-        self._engine.answered(Incident(site, number, exchange, "", len(answer), seconds))
+        self._on_incident(
+            Incident(site, self._number, self._exchange, "", len(answer), round(seconds, 3))
+        )
         return True
 
-    def consistent(self) -> list[ClientUpdate]:
-        """Return the updates in the order of clients, without those unlike the most of them.
+    def _report(self, site: str, text: str) -> None:
+        self._on_incident(Incident(site, self._number, self._exchange, text))
 
-        Statistics whose shape the agreement leaves open must have the same shape at all sites.
-        """
-        shapes = {
-            site: tuple((name, array.shape) for name, array in sorted(update.statistics.items()))
-            for site, update in self.updates.items()
-        }
-        if not shapes:
-            return []
-        counts = Counter(shapes.values())
-        usual = max(sorted(counts), key=lambda shape: counts[shape])
-        for site in [site for site, shape in shapes.items() if shape != usual]:
-            del self.updates[site]
-            text = "answer not taken: statistics of another shape than most"
-            self._engine.note(site, self._request.round, self._exchange, text)
-        return sorted(self.updates.values(), key=lambda update: update.clients)
+
+def _unlike(updates: Mapping[str, ClientUpdate]) -> list[str]:
+    """Return the sites whose statistics have other shapes than those of most sites.
+
+    The agreement leaves the shape of some surveyed statistics open.
+    """
+    shapes = {
+        site: tuple((name, array.shape) for name, array in sorted(update.statistics.items()))
+        for site, update in updates.items()
+    }
+    if not shapes:
+        return []
+    counts = Counter(shapes.values())
+    usual = max(sorted(counts), key=lambda shape: counts[shape])
+    return [site for site, shape in shapes.items() if shape != usual]
 
 
 def _plain(message: Message) -> str:

@@ -1,0 +1,240 @@
+"""The federation file, which every party holds, and the site file, which never leaves its site.
+
+The SHA-256 of the federation file's bytes is the identity of the federation: nobody writes the file
+anew. A party's configuration is the federation file's, with what the party alone knows filled in:
+nothing at the server, its own rows and preference at a site, everything in a simulation.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from comity.algorithms import find as find_algorithm
+from comity.configuration.assemble import configure
+from comity.configuration.files import read_toml
+from comity.configuration.run import Configuration
+from comity.errors import UserError
+from comity.settings import Settings, build, setting
+
+Transport = Literal["grpc", "flower", "files"]
+_PARTIES = ("sites", "server")
+_OWN = {
+    "clients": "it is the number of [sites]",
+    "preferences": "each site has its own, in its site file; drawn ones would be public, because "
+    "the seed is",
+    "absences": "real sites are absent by themselves",
+    "partition": "each site has its own rows",
+    "sizes": "each site has its own rows",
+}
+"""Settings of a run that a federation file must not have, each with the reason."""
+_NAME = "abcdefghijklmnopqrstuvwxyz0123456789-"
+
+
+class ServerEntry(Settings):
+    """The ``[server]`` table of a federation file."""
+
+    address: str = setting("localhost:8443", "host:port that sites dial")
+    transport: Transport = setting("grpc", "what carries messages: grpc, flower or files")
+    patience: float = setting(900.0, "seconds until a site counts as absent", above=0)
+    quorum: int = setting(1, "answers without which a round is repeated", at_least=1)
+    certificate: str = setting("", "the server's certificate (PEM), as `comity keys` prints it")
+
+
+class SiteEntry(Settings):
+    """A ``[sites.NAME]`` table of a federation file."""
+
+    certificate: str = setting("", "the site's certificate (PEM), as `comity keys` prints it")
+
+
+class Policy(Settings):
+    """The ``[policy]`` table of a site file: what this site agrees to, whoever asks."""
+
+    algorithms: list[str] = setting([], "algorithms allowed; empty: all")
+    statistics: list[str] = setting(
+        ["size", "declined", "unsound", "validation"],
+        "statistics that may leave beside models; others must be added by name",
+    )
+    least_rows: int = setting(
+        0, "rows that each value of a sensitive attribute must have here", at_least=0
+    )
+    least_partners: int = setting(1, "other sites without which nothing leaves", at_least=0)
+    rounds_per_day: int = setting(0, "most rounds answered in 24 hours; 0: any", at_least=0)
+    bytes_per_day: int = setting(0, "most bytes that leave in 24 hours; 0: any", at_least=0)
+
+
+class Share(Settings):
+    """The ``[share]`` table of a site file."""
+
+    results: bool = setting(False, "tell the organiser this site's test results at the end")
+
+
+class SiteValues(Settings):
+    """The values of a site file."""
+
+    name: str = setting(..., "the site's name, as in [sites] of the federation file")
+    federation: str = setting(..., "path of the federation file")
+    preference: list[float] = setting(..., "weights of the objectives; they sum to one")
+    data: str = setting("", "the site's own rows: a CSV file, or a file or directory of pictures")
+    key: str = setting("", "path of the site's private key, as `comity keys` writes it")
+    directory: str = setting("", "where the site keeps its state; default: its name")
+    policy: dict[str, Any] = setting({}, "what this site agrees to")
+    share: dict[str, Any] = setting({}, "what this site tells at the end")
+
+
+@dataclass(frozen=True)
+class FederationFile:
+    """A federation file, read and checked."""
+
+    path: Path
+    identity: str
+    """SHA-256 of the file's bytes, in hexadecimal."""
+    values: Mapping[str, Any]
+    """Settings of the run, as `configure` takes them."""
+    sites: Mapping[str, SiteEntry]
+    """Sites by name, in the order of client ids."""
+    server: ServerEntry
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the sites, in the order of client ids."""
+        return tuple(self.sites)
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether sites have rows of their own, rather than an environment."""
+        return isinstance(self.values["problem"], Mapping)
+
+    def configuration(
+        self,
+        preferences: Mapping[str, Sequence[float]] | None = None,
+        rows: Mapping[str, str] | None = None,
+        scales: Mapping[str, Sequence[float]] | None = None,
+        **others: Any,
+    ) -> Configuration:
+        """Return the configuration as a party has it.
+
+        Args:
+            preferences: The preferences that the party knows, by site.
+            rows: Files with the rows that the party holds, by site.
+            scales: Mean and spread of columns that the sites have told together, once known.
+            others: Settings of a simulation: ``absences``.
+        """
+        known = preferences or {}
+        problem = self.values["problem"]
+        if self.has_rows:
+            held = rows or {}
+            problem = {**problem, "rows": [held.get(name, "") for name in self.names]}
+            if scales:
+                problem["scales"] = {name: list(scale) for name, scale in scales.items()}
+        return configure(
+            {
+                **self.values,
+                **others,
+                "problem": problem,
+                "clients": len(self.sites),
+                "chunk": 1,
+                "preferences": [list(known.get(name, ())) for name in self.names],
+            }
+        )
+
+
+def read_federation(path: str | Path) -> FederationFile:
+    """Return a federation file.
+
+    Args:
+        path: The file.
+    """
+    path = Path(path)
+    values = read_toml(path)
+    sites, server = (values.pop(name, {}) for name in _PARTIES)
+    if not isinstance(sites, Mapping) or len(sites) < 1:
+        raise UserError(f"{path}: [sites] is missing: name each site, e.g. [sites.bank-a].")
+    for name in sites:
+        if not name or set(name) - set(_NAME):
+            raise UserError(f"{path}: site '{name}': use small letters, digits and hyphens.")
+    for name, reason in _OWN.items():
+        if name in values:
+            raise UserError(f"{path}: {name} has no place in a federation file: {reason}.")
+    if values.get("chunk", 1) != 1:
+        raise UserError(f"{path}: chunk = {values['chunk']}: each site is a fleet of one.")
+    if "problem" not in values:
+        raise UserError(f"{path}: problem is missing: a name, or a [problem] table with columns.")
+    if find_algorithm(str(values.get("algorithm", "fedpref"))).centralised:
+        raise UserError(
+            f"{path}: {values['algorithm']} pools the rows of all clients, which real sites never "
+            "do. Choose an algorithm that federates: comity list algorithms."
+        )
+    entries = {name: build(SiteEntry, entry, f"sites.{name}") for name, entry in sites.items()}
+    entry = build(ServerEntry, server, "server")
+    if entry.quorum > len(entries):
+        raise UserError(
+            f"{path}: server.quorum = {entry.quorum}: there are only {len(entries)} sites."
+        )
+    identity = hashlib.sha256(path.read_bytes()).hexdigest()
+    return FederationFile(path, identity, values, entries, entry)
+
+
+@dataclass(frozen=True)
+class SiteFile:
+    """A site file, read and checked, with its federation file."""
+
+    path: Path
+    name: str
+    federation: FederationFile
+    preference: tuple[float, ...]
+    data: str
+    """Absolute path of the site's own rows; empty for an environment."""
+    key: Path | None
+    directory: Path
+    policy: Policy
+    share: Share
+
+    @property
+    def client(self) -> int:
+        """Number of the site's client."""
+        return self.federation.names.index(self.name)
+
+    def configuration(self, scales: Mapping[str, Sequence[float]] | None = None) -> Configuration:
+        """Return the configuration with this site's rows and preference filled in.
+
+        Args:
+            scales: Mean and spread of columns that the sites have told together, once known.
+        """
+        rows = {self.name: self.data} if self.data else None
+        return self.federation.configuration({self.name: self.preference}, rows, scales)
+
+
+def read_site(path: str | Path) -> SiteFile:
+    """Return a site file; paths in it are relative to the file.
+
+    Args:
+        path: The file.
+    """
+    path = Path(path)
+    values = build(SiteValues, read_toml(path), where=path.name)
+    here = path.resolve().parent
+    federation = read_federation(here / values.federation)
+    if values.name not in federation.sites:
+        raise UserError(
+            f"{path}: name = '{values.name}': {federation.path.name} has no such site; it has "
+            f"{', '.join(federation.names)}."
+        )
+    if federation.has_rows and not values.data:
+        raise UserError(f"{path}: data is missing: the file with this site's own rows.")
+    if values.data and not federation.has_rows:
+        raise UserError(f"{path}: data means nothing for an environment; leave it out.")
+    return SiteFile(
+        path=path,
+        name=values.name,
+        federation=federation,
+        preference=tuple(values.preference),
+        data=str((here / values.data).resolve()) if values.data else "",
+        key=here / values.key if values.key else None,
+        directory=here / (values.directory or values.name),
+        policy=build(Policy, values.policy, where="policy"),
+        share=build(Share, values.share, where="share"),
+    )

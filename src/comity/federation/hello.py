@@ -1,0 +1,112 @@
+"""The hello: before the first round, sites say who they are, and tell scales if they must.
+
+Columns whose scale is ``federated`` are scaled by the training rows of all sites. Each site tells
+count, sum and sum of squares per column, once; the server answers with mean and spread.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from comity.core.typing import FloatArray
+from comity.federation.wire import SERVER, Kind, Message, WireError
+from comity.version import __version__
+
+HELLO_ROUND = 0
+"""Round of messages before the first round."""
+_SCALES = "statistics/scales"
+_VERSIONS = ("comity", "torch", "python", "machine")
+
+
+@dataclass(frozen=True)
+class Greeting:
+    """A site's answer to the hello."""
+
+    versions: Mapping[str, str]
+    """Versions of what decides bits."""
+    scales: FloatArray | None
+    """Count, sum and sum of squares of each federated column (3 x columns), if any."""
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of what decides bits here."""
+    values = (__version__, torch.__version__, platform.python_version(), platform.machine())
+    return dict(zip(_VERSIONS, values, strict=True))
+
+
+def hello_message() -> Message:
+    """Return the server's first message."""
+    return Message(Kind.REQUEST, SERVER, HELLO_ROUND, 0, {"exchange": "hello"})
+
+
+def begin_message(scales: Mapping[str, tuple[float, float]]) -> Message:
+    """Return the message that tells the scales of columns.
+
+    Args:
+        scales: Mean and spread by column.
+    """
+    told = {name: list(scale) for name, scale in scales.items()}
+    control = {"exchange": "begin", "scales": told}
+    return Message(Kind.REQUEST, SERVER, HELLO_ROUND, 1, control)
+
+
+def greeting_message(
+    client: int, request: Message, answers: str, scales: FloatArray | None = None
+) -> Message:
+    """Return a site's answer to the hello or to the scales.
+
+    Args:
+        client: Number of the client.
+        request: The server's message.
+        answers: Its checksum.
+        scales: What the site tells, if it is asked for scales.
+    """
+    arrays = {} if scales is None else {_SCALES: scales[None]}
+    control = {"answers": answers, "versions": versions()}
+    return Message(Kind.UPDATE, client, HELLO_ROUND, request.sequence, control, arrays)
+
+
+def greeting_of(message: Message) -> Greeting:
+    """Return the greeting in a message.
+
+    Raises:
+        WireError: the message is no greeting.
+    """
+    told: Any = message.control.get("versions")
+    if not isinstance(told, dict) or set(told) != set(_VERSIONS):
+        raise WireError("versions")
+    if not all(isinstance(value, str) and len(value) < 100 for value in told.values()):
+        raise WireError("versions")
+    if set(message.arrays) - {_SCALES}:
+        raise WireError("arrays: unknown")
+    scales = message.arrays.get(_SCALES)
+    if scales is None:
+        return Greeting(told, None)
+    shaped = scales.dtype == np.float64 and scales.ndim == 3 and scales.shape[:2] == (1, 3)
+    if not shaped or not np.isfinite(scales).all() or (scales[:, 0] < 1).any():
+        raise WireError("scales")
+    return Greeting(told, scales[0])
+
+
+def scales_of(message: Message) -> dict[str, tuple[float, float]]:
+    """Return the scales that the server tells.
+
+    Raises:
+        WireError: the message has no scales.
+    """
+    told: Any = message.control.get("scales")
+    if not isinstance(told, dict):
+        raise WireError("scales")
+    scales: dict[str, tuple[float, float]] = {}
+    for name, scale in told.items():
+        numbers = isinstance(scale, list) and len(scale) == 2
+        if not numbers or not all(isinstance(value, float | int) for value in scale):
+            raise WireError("scales")
+        scales[name] = float(scale[0]), float(scale[1])
+    return scales

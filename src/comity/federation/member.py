@@ -1,0 +1,138 @@
+"""A site from its first hello on: tells scales if it is asked to, then answers round by round."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from comity.configuration import Configuration
+from comity.configuration.federation_file import SiteFile
+from comity.core.storage import write_whole
+from comity.federation.agreement import Agreement
+from comity.federation.hello import HELLO_ROUND, greeting_message, scales_of
+from comity.federation.policy import Gate, check_policy
+from comity.federation.sent_log import SentLog
+from comity.federation.site import Entry, Membership, Site, refusal_message
+from comity.federation.wire import (
+    SERVER,
+    Expected,
+    Kind,
+    Message,
+    WireError,
+    digest_of,
+    seal,
+    unseal,
+)
+from comity.problems import DataProblem
+from comity.problems.schema import SchemaProblem
+
+SCALES = "scales.json"
+
+
+class Member:
+    """A site of a federation: its files, its policy and its log.
+
+    Args:
+        file: The site file.
+        membership: The site's place in the federation.
+        entry: Returns a round as plain values for the site's history.
+    """
+
+    def __init__(self, file: SiteFile, membership: Membership, entry: Entry) -> None:
+        self.file, self._membership, self._entry = file, membership, entry
+        self.configuration: Configuration = file.configuration(self._scales())
+        self.agreement = Agreement(file.federation.configuration())
+        check_policy(file.policy, self.configuration, self.agreement, self.rows())
+        file.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self.log = SentLog(file.directory)
+        self.log.mend()
+        self.site: Site | None = None
+        """The site, once everything that it needs is known."""
+        if not self._federated:
+            self._build()
+
+    @property
+    def ended(self) -> bool:
+        """Whether the federation is over."""
+        return self.site is not None and self.site.ended
+
+    @property
+    def _federated(self) -> tuple[str, ...]:
+        """Columns whose scale is not known yet."""
+        problem = self.configuration.get_problem()
+        return problem.federated if isinstance(problem, SchemaProblem) else ()
+
+    def rows(self) -> dict[str, dict[str, int]]:
+        """Return the number of the site's rows by value, by sensitive attribute."""
+        problem = self.configuration.get_problem()
+        if not isinstance(problem, DataProblem):
+            return {}
+        columns = problem.samples().columns
+        return {
+            name: {str(value): int((columns[name] == value).sum()) for value in range(count)}
+            for name, count in problem.attributes.items()
+        }
+
+    def answer(self, data: bytes) -> bytes:
+        """Return the answer to a message; never raises."""
+        if int.from_bytes(data[8:12], "big") == HELLO_ROUND:
+            return self._hello(data)
+        if self.site is None:
+            reason = "the site does not know the scales of columns yet"
+            answers = digest_of(data)
+            return self._sealed(refusal_message(self.file.client, reason, answers=answers))
+        return self.site.answer(data)
+
+    def _hello(self, data: bytes) -> bytes:
+        client = self.file.client
+        try:
+            message = unseal(data, self._expected())
+            exchange, digest = message.control.get("exchange"), digest_of(data)
+            if exchange == "begin":
+                self._begin(scales_of(message))
+                return self._sealed(greeting_message(client, message, digest))
+            if exchange != "hello":
+                raise WireError("exchange")
+            return self._sealed(greeting_message(client, message, digest, self._told()))
+        except WireError as error:
+            return self._sealed(refusal_message(client, f"message not taken: {error}"))
+
+    def _told(self) -> Any:
+        """Return the scale statistics that leave this site once, if the schema asks for any."""
+        problem = self.file.configuration().get_problem()
+        if not isinstance(problem, SchemaProblem) or not problem.federated:
+            return None
+        return problem.scale_statistics(self.file.client)
+
+    def _begin(self, scales: Mapping[str, tuple[float, float]]) -> None:
+        """Remember the scales of all sites; the same again changes nothing."""
+        if self.site is not None:
+            return
+        if set(scales) != set(self._federated):
+            raise WireError("scales: other columns")
+        write_whole(self.file.directory / SCALES, json.dumps(scales).encode())
+        self.configuration = self.file.configuration(scales)
+        self._build()
+
+    def _scales(self) -> dict[str, Any] | None:
+        path = self.file.directory / SCALES
+        return dict(json.loads(path.read_text())) if path.is_file() else None
+
+    def _build(self) -> None:
+        permit: Callable[[Any], None] = Gate(self.file.policy, self.log)
+        arguments = (self.file.directory, self.configuration, self._membership, self.agreement)
+        self.site = Site(*arguments, permit, self._entry)
+
+    def _expected(self) -> Expected:
+        return Expected(
+            federation=self._membership.federation,
+            kinds=(Kind.REQUEST,),
+            senders=(SERVER,),
+            agreed={},
+            largest=1 << 20,
+            verify=self._membership.verify,
+        )
+
+    def _sealed(self, message: Message) -> bytes:
+        return seal(message, self._membership.federation, {}, self._membership.sign)

@@ -1,0 +1,85 @@
+"""The policy of a site: what it agrees to, checked before it joins and before each answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from comity.configuration import Configuration
+from comity.configuration.federation_file import Policy
+from comity.errors import RefusedError
+from comity.federation.agreement import Agreement
+from comity.federation.sent_log import SentLog
+from comity.federation.site import Answered, RefusalError
+
+
+def check_policy(
+    policy: Policy,
+    configuration: Configuration,
+    agreement: Agreement,
+    rows: Mapping[str, Mapping[str, int]],
+) -> None:
+    """Refuse a federation that a site's policy forbids.
+
+    Args:
+        policy: The site's policy.
+        configuration: The federation's configuration.
+        agreement: What its messages carry.
+        rows: Number of the site's rows by value, by sensitive attribute.
+
+    Raises:
+        RefusedError: names the rule.
+    """
+    if policy.algorithms and configuration.algorithm not in policy.algorithms:
+        raise RefusedError(
+            f"policy.algorithms: this federation runs {configuration.algorithm}; the site allows "
+            f"{', '.join(policy.algorithms)}."
+        )
+    forbidden = [n for n in agreement.statistics if n not in policy.statistics]
+    if forbidden:
+        raise RefusedError(
+            f"policy.statistics: {configuration.algorithm} asks for {', '.join(forbidden)}; the "
+            f"site allows {', '.join(policy.statistics) or 'none'}. Add the name to the policy, or "
+            "ask for another algorithm."
+        )
+    if configuration.clients - 1 < policy.least_partners:
+        raise RefusedError(
+            f"policy.least_partners = {policy.least_partners}: this federation has "
+            f"{configuration.clients - 1} other sites."
+        )
+    for attribute, counts in rows.items():
+        for value, count in counts.items():
+            if count < policy.least_rows:
+                raise RefusedError(
+                    f"policy.least_rows = {policy.least_rows}: only {count} rows here have "
+                    f"{attribute} = {value}."
+                )
+
+
+class Gate:
+    """The last thing that an answer passes: the daily limits of a policy, then the log.
+
+    Args:
+        policy: The site's policy.
+        log: The site's log.
+    """
+
+    def __init__(self, policy: Policy, log: SentLog) -> None:
+        self._policy, self._log = policy, log
+
+    def __call__(self, answered: Answered) -> None:
+        """Log an answer.
+
+        Args:
+            answered: The exchange, with its sealed answer's size.
+
+        Raises:
+            RefusalError: a daily limit is reached; the text names the rule.
+        """
+        policy = self._policy
+        if policy.rounds_per_day or policy.bytes_per_day:
+            rounds, size = self._log.last_day()
+            if policy.rounds_per_day and rounds >= policy.rounds_per_day:
+                raise RefusalError(f"policy.rounds_per_day = {policy.rounds_per_day} is reached")
+            if policy.bytes_per_day and size + answered.bytes > policy.bytes_per_day:
+                raise RefusalError(f"policy.bytes_per_day = {policy.bytes_per_day} is reached")
+        self._log.append(answered)

@@ -1,0 +1,107 @@
+"""A site's side of a deployed federation, in the site's own directory.
+
+At the end the directory is that of a run with one client that is known: its model, its history, its
+results.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+from comity.configuration.federation_file import SiteFile
+from comity.core.storage import write_whole
+from comity.core.threads import limited
+from comity.errors import RefusedError
+from comity.federation.member import Member
+from comity.federation.site import Membership
+from comity.federation.transports.base import SiteTransport
+from comity.runs.directory import CONFIG, Run
+from comity.runs.results import history_entry, summarise
+
+AGREED = "agreed"
+
+
+def agreed(file: SiteFile) -> bool:
+    """Return whether the site's owner has agreed to this very federation file."""
+    path = file.directory / AGREED
+    return path.is_file() and path.read_text().strip() == _consent(file)
+
+
+def agree(file: SiteFile) -> None:
+    """Store the owner's consent to this very federation file and this policy."""
+    file.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+    write_whole(file.directory / AGREED, (_consent(file) + "\n").encode())
+
+
+def _consent(file: SiteFile) -> str:
+    """Return what the owner agrees to: the federation, as one hash."""
+    return hashlib.sha256(f"{file.name} {file.federation.identity}".encode()).hexdigest()
+
+
+def enter(file: SiteFile, membership: Membership) -> Member:
+    """Return the site, ready to answer; nothing is sent.
+
+    Args:
+        file: The site file.
+        membership: The site's place in the federation.
+
+    Raises:
+        RefusedError: the site's policy forbids this federation.
+    """
+    return Member(file, membership, history_entry)
+
+
+def join(member: Member, transport: SiteTransport) -> Run:
+    """Answer the server until the federation is over; return the site's directory as a run.
+
+    Args:
+        member: The site.
+        transport: Carries the messages.
+    """
+    if not agreed(member.file):
+        raise RefusedError(
+            f"{member.file.path}: nobody has agreed to federation "
+            f"{member.file.federation.identity[:12]} here. Agree with: comity join "
+            f"{member.file.path} --agree"
+        )
+    with limited(member.configuration.threads):
+        if not member.ended:
+            transport.serve(lambda data: _answered(member, data), lambda: member.ended)
+        return close(member)
+
+
+def _answered(member: Member, data: bytes) -> bytes:
+    answer = member.answer(data)
+    if member.site is not None:
+        _directory(member).rewrite_history(member.site.history)
+    return answer
+
+
+def close(member: Member) -> Run:
+    """Write model, history and results of a federation that is over into the site's directory.
+
+    Args:
+        member: The site.
+    """
+    run, site = _directory(member), member.site
+    assert site is not None
+    if run.finished:
+        return run
+    configuration, clients = member.configuration, site.clients
+    tested = {kept: clients.test(kept).round(6) for kept in (True, False)}
+    run.rewrite_history(site.history)
+    run.save_models(clients.models(configuration.keep == "best"), (site.client,))
+    kept = tested[configuration.keep == "best"]
+    results = summarise(configuration, kept, tested[False], run.history, clients=(site.client,))
+    run.save_results(results, 0.0)
+    return run
+
+
+def _directory(member: Member) -> Run:
+    """Return the site's directory as a run."""
+    path: Path = member.file.directory
+    text = member.configuration.to_toml().encode()
+    if not (path / CONFIG).is_file() or (path / CONFIG).read_bytes() != text:
+        write_whole(path / CONFIG, text)
+    return Run.open(path)
