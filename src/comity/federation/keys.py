@@ -18,7 +18,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from comity.core.storage import write_whole
 from comity.errors import UserError
 
 if TYPE_CHECKING:
@@ -136,13 +135,17 @@ def make_keys(name: str, directory: str | Path, years: float = YEARS) -> Keys:
     certificate = _certify(name, private, datetime.timedelta(days=365.25 * years))
     with _files(key_file):
         key_file.parent.mkdir(parents=True, exist_ok=True)
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
-        with os.fdopen(os.open(key_file, flags, 0o600), "wb") as file:
-            file.write(key)
-            file.flush()
-            os.fsync(file.fileno())
-        write_whole(certificate_file, certificate)
+        _write_new(key_file, key, 0o600)
+        _write_new(certificate_file, certificate, 0o644)
     return read_keys(key_file, certificate_file)
+
+
+def _write_new(path: Path, content: bytes, mode: int) -> None:
+    """Write a file that must not exist; `comity.core.storage` replaces files, and needs torch."""
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def _certify(name: str, private: ec.EllipticCurvePrivateKey, validity: datetime.timedelta) -> bytes:
