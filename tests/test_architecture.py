@@ -63,6 +63,12 @@ WIDE: dict[str, int] = {
 """Functions above the limit, with their number of parameters: commands, whose parameters are the
 options of the command line, and entry points of the API. This list only gets shorter."""
 
+OPTIONAL = {
+    "cryptography": "comity.federation.keys",
+    "grpc": "comity.federation.transports.grpc",
+}
+"""Libraries of extras with one door each: library -> the only module that imports it."""
+
 
 # -- parsed modules ------------------------------------------------------------------------
 
@@ -296,6 +302,28 @@ def strangers_to(room: str, importers: set[str], modules: Modules) -> list[str]:
     ]
 
 
+def side_doors(modules: Modules, doors: Mapping[str, str] = OPTIONAL) -> list[str]:
+    """Find imports of an optional library outside its one module, and doors that nobody uses."""
+    used = set()
+    faults = []
+    for module in modules.values():
+        for line, library in _libraries(module.tree):
+            if doors.get(library) == module.name:
+                used.add(library)
+            elif library in doors:
+                faults.append(f"{module.at(line)} imports {library}, not {doors[library]}")
+    return faults + [f"{doors[name]} does not import {name}" for name in doors if name not in used]
+
+
+def _libraries(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Yield line and top-level name of every absolute import, at any depth."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name.split(".")[0]) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            yield node.lineno, node.module.split(".")[0]
+
+
 # -- the package obeys the rules -----------------------------------------------------------
 
 
@@ -352,6 +380,11 @@ def test_no_modules_import_each_other_in_a_circle():
     faults = cycle(package())
     remedy = "each imports the one before: move what they share into a module below them"
     assert not faults, message(faults, remedy)
+
+
+def test_optional_libraries_have_one_door():
+    faults = side_doors(package())
+    assert not faults, message(faults, "go through the module that imports the library")
 
 
 # -- the rules can fail --------------------------------------------------------------------
@@ -537,3 +570,16 @@ def test_a_circle_is_found(house):
     assert cycle(house(files)) == []
     names = cycle(house({**files, "core/c.py": "from comity.core import a"}))
     assert {name.rpartition(".")[2] for name in names} == {"a", "b", "c"}
+
+
+def test_side_doors_to_optional_libraries_are_found(house):
+    doors = {"grpc": "comity.federation.wires", "ssh": "comity.federation.shell"}
+    files = {
+        "federation/wires.py": "import grpc",
+        "federation/shell.py": "from . import ssh\nfrom comity.federation import wires",
+        "runs/execute.py": "def f():\n    from grpc.aio import server",
+    }
+    assert side_doors(house(files), doors) == [
+        "comity.runs.execute:2 imports grpc, not comity.federation.wires",
+        "comity.federation.shell does not import ssh",
+    ]

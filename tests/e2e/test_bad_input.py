@@ -361,7 +361,8 @@ def test_help_needs_no_heavy_imports(comity):
     """What makes help slow is importing torch and friends: none of them may be loaded."""
     code = (
         "import sys, comity.cli\n"
-        "heavy = {'torch', 'numpy', 'scipy', 'pydantic', 'matplotlib', 'plotly', 'mo_gymnasium'}\n"
+        "heavy = {'torch', 'numpy', 'scipy', 'pydantic', 'matplotlib', 'plotly', 'mo_gymnasium',\n"
+        "         'grpc', 'cryptography'}\n"
         "print(sorted(heavy & set(sys.modules)))\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
