@@ -120,3 +120,15 @@ def test_a_wrong_file_is_named_with_row_and_reason(tmp_path, content, words):
 def test_wrong_specifications_are_refused(spec):
     with pytest.raises(UserError, match=r"preferences: .*" + spec.split(":")[0]):
         preferences(spec, 4, 2, 1)
+
+
+def test_an_empty_row_is_a_preference_that_is_not_known_here():
+    matrix = preferences([[0.25, 0.75], [], [1 / 3, 2 / 3]], 3, 2, seed=1)
+    whole = preferences([[0.25, 0.75], [0.5, 0.5], [1 / 3, 2 / 3]], 3, 2, seed=1)
+    assert np.isnan(matrix[1]).all()
+    assert np.array_equal(matrix[[0, 2]], whole[[0, 2]])
+    for spec in ([[0.25, 0.75], []], [[0.25, 0.75], [], [1.0]], [[np.nan, np.nan], [], []]):
+        with pytest.raises(UserError, match="preferences: "):
+            preferences(spec, 3, 2, seed=1)
+    with pytest.raises(UserError, match="expected 1 rows"):
+        preferences("same:x", 1, 2, seed=1)

@@ -5,6 +5,7 @@
 """
 
 from comity.configuration.assemble import configure
+from comity.configuration.checks import check_complete
 from comity.configuration.files import parse_setting, read_toml
 from comity.configuration.layers import Layer, PresetEntry, merged, named_presets, preset, presets
 from comity.configuration.run import DEFAULT_PRESET, EXCHANGES, RUN_SETTINGS, Configuration
@@ -16,6 +17,7 @@ __all__ = [
     "Configuration",
     "Layer",
     "PresetEntry",
+    "check_complete",
     "configure",
     "merged",
     "named_presets",

@@ -14,7 +14,6 @@ from comity.configuration.run import TABLES, Configuration
 from comity.errors import UserError, unknown
 from comity.learners import LEARNERS, LearnerSettings
 from comity.problems import DataProblem
-from comity.problems.own_table import resolved
 from comity.settings import build
 
 
@@ -56,7 +55,7 @@ def _choose(values: Mapping[str, Any]) -> Choice:
     if "problem" not in values:
         raise UserError("problem is missing: name what is to be learned, e.g. deep-sea-treasure.")
     if isinstance(values["problem"], Mapping):
-        values = {**values, "problem": resolved(values["problem"])}
+        values = {**values, "problem": problems.resolved(values["problem"])}
     if isinstance(host := values.get("algorithm"), Wrapper):
         values = {**values, **host.run_settings()}
     problem = problems.find(values["problem"])

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from comity.configuration.layers import Choice
 from comity.configuration.run import EPISODES, RUN_SETTINGS, Configuration
 from comity.errors import UserError, unknown
@@ -140,3 +142,22 @@ def check_absences(configuration: Configuration) -> None:
             raise UserError(f"{entry}: rounds are 1 to {last - 1}.")
         if exchange == "survey" and not algorithm.surveys:
             raise UserError(f"{entry}: {configuration.algorithm} makes no survey; say 'round'.")
+
+
+def check_complete(configuration: Configuration) -> None:
+    """Refuse to simulate a run of which this party knows a part only: its own rows, preference."""
+    for client, preference in enumerate(configuration.get_preferences()):
+        if np.isnan(preference).any():
+            raise UserError(
+                f"preferences: that of client {client} is empty; a simulation needs those of all "
+                "clients."
+            )
+    problem = configuration.get_problem()
+    for client, rows in enumerate(
+        problem.client_rows() if isinstance(problem, DataProblem) else ()
+    ):
+        if not len(rows.train):
+            raise UserError(
+                f"problem.rows: the rows of client {client} are not held here; a simulation needs "
+                "those of all clients, one path each."
+            )

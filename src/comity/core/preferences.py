@@ -37,13 +37,14 @@ def preferences(
     """Return the preference matrix (clients x objectives) of a specification.
 
     Args:
-        spec: A specification (see the module) or the matrix itself, one row per client.
+        spec: A specification (see the module) or the matrix itself, one row per client. An empty
+            row is a preference that is not known here, and becomes NaN.
         clients: Number of clients.
         objectives: Number of objectives.
         seed: Seed of the run, for specifications that draw.
     """
     if not isinstance(spec, str):
-        return checked(spec, clients, objectives, where="preferences")
+        return checked(spec, clients, objectives, where="preferences", gaps=True)
     kind, _, argument = spec.partition(":")
     generator = stream(seed, "preferences")
     if kind == "dirichlet":
@@ -97,7 +98,11 @@ def read_csv(path: Path, clients: int, objectives: int) -> FloatArray:
 
 
 def checked(
-    values: Sequence[Sequence[float]], clients: int, objectives: int, where: str
+    values: Sequence[Sequence[float]],
+    clients: int,
+    objectives: int,
+    where: str,
+    gaps: bool = False,
 ) -> FloatArray:
     """Return preferences as a matrix, after checking their shape and that they are on the simplex.
 
@@ -106,16 +111,20 @@ def checked(
         clients: Expected number of rows.
         objectives: Expected number of weights per row.
         where: Field and source, the beginning of an error message.
+        gaps: Whether a row may be empty: a preference that is not known here. It becomes NaN.
     """
-    if len(values) != clients or any(len(row) != objectives for row in values):
+    known = [not gaps or len(row) > 0 for row in values]
+    rows = [row if k else [np.nan] * objectives for row, k in zip(values, known, strict=True)]
+    if len(rows) != clients or any(len(row) != objectives for row in rows):
         widths = sorted({len(row) for row in values})
         raise UserError(
             f"{where}: expected {clients} rows (one per client) of {objectives} weights (one per "
             f"objective), got {len(values)} rows of {'/'.join(map(str, widths)) or 'no'} weights."
         )
-    matrix = np.array(values, dtype=np.float64).reshape(clients, objectives)
+    matrix = np.array(rows, dtype=np.float64).reshape(clients, objectives)
     for number, row in enumerate(matrix, start=1):
-        if not np.isfinite(row).all() or (row < 0).any() or abs(row.sum() - 1) > 1e-6:
+        off = not np.isfinite(row).all() or (row < 0).any() or abs(row.sum() - 1) > 1e-6
+        if known[number - 1] and off:
             label = f"row {number} " if clients > 1 else ""
             raise UserError(
                 f"{where}: {label}{row.tolist()} is off the simplex: weights must be "

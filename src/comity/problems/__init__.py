@@ -3,7 +3,7 @@
 from comity.problems.base import Objective, Problem
 from comity.problems.data import DataProblem, Samples
 from comity.problems.environments import EnvironmentProblem
-from comity.problems.registry import find, problems, register
+from comity.problems.registry import find, problems, register, resolved
 
 __all__ = [
     "DataProblem",
@@ -14,4 +14,5 @@ __all__ = [
     "find",
     "problems",
     "register",
+    "resolved",
 ]

@@ -9,11 +9,12 @@ Models are evaluated by hard answers; they are trained on a relaxation of them (
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from itertools import combinations
-from typing import Literal
+from typing import Literal, TypeVar
 
 import numpy as np
 import torch
@@ -179,7 +180,7 @@ class FairnessProblem(DataProblem):
         """Return which vectors are not perfectly fair in everything, as a constant answer is."""
         return np.asarray((vectors[:, 1:] <= 1 - TRIVIAL).any(axis=1))
 
-    def strict_point(self) -> tuple[float, ...]:
+    def strict_point(self) -> tuple[float, ...] | None:
         """Return 0.05 less than the constant classifier's accuracy, and 0.5 per aim."""
         share = float(self.table().label.mean())
         return (round(max(share, 1 - share) - 0.05, 6), *(0.5,) * len(self.aims))
@@ -195,30 +196,43 @@ class FairnessProblem(DataProblem):
 
 @lru_cache(maxsize=8)
 def _samples(source: Callable[[], Table], aims: tuple[Aim, ...]) -> Samples:
-    table = source()
+    return table_samples(source(), aims)
+
+
+def table_samples(table: Table, aims: tuple[Aim, ...]) -> Samples:
+    """Return the rows of a table as samples; strata are label and attribute values.
+
+    Args:
+        table: The table; it may have no rows.
+        aims: Fairness objectives, of attributes of the table.
+    """
     attributes = list(dict.fromkeys(aim.attribute for aim in aims))
     codes = {attribute: table.sensitive[attribute] for attribute in attributes}
     sizes = [2, *(len(table.attribute_values[attribute]) for attribute in attributes)]
     strata = np.ravel_multi_index([table.label, *codes.values()], sizes)
-    count = int(strata.max()) + 1
     needed: dict[int, tuple[str, IntArray]] = {}
-    for aim in aims:
-        for label in _LABELS[aim.metric]:
-            for value, name in enumerate(table.attribute_values[aim.attribute]):
-                rows = codes[aim.attribute] == value
-                if label is not None:
-                    rows &= table.label == label
-                # the stratum in which most of those people are represents all of them
-                stratum = int(np.bincount(strata[rows], minlength=count).argmax())
-                suffix = "" if label is None else f" with label {('no', 'yes')[label]}"
-                need = (f"{aim.attribute} = {name}{suffix}", np.unique(strata[rows]))
-                needed.setdefault(stratum, need)
+    for name, rows in needs(table, aims):
+        # the stratum in which most of those people are represents all of them
+        stratum = int(np.bincount(strata[rows], minlength=math.prod(sizes)).argmax())
+        needed.setdefault(stratum, (name, np.unique(strata[rows])))
     columns = {
         "inputs": torch.from_numpy(table.inputs),
         "label": torch.from_numpy(table.label).float(),
         **{_column(attribute): torch.from_numpy(codes[attribute]) for attribute in attributes},
     }
     return Samples(columns, strata, needed, table.silos, table.silo_names, table.notes)
+
+
+def needs(table: Table, aims: Sequence[Aim]) -> Iterator[tuple[str, BoolArray]]:
+    """Yield the people without whom a score is undefined: their name, and which rows they are."""
+    for aim in aims:
+        for label in _LABELS[aim.metric]:
+            for value, name in enumerate(table.attribute_values[aim.attribute]):
+                rows: BoolArray = table.sensitive[aim.attribute] == value
+                if label is not None:
+                    rows &= table.label == label
+                suffix = "" if label is None else f" with label {('no', 'yes')[label]}"
+                yield f"{aim.attribute} = {name}{suffix}", rows
 
 
 class FairnessSettings(Settings):
@@ -230,6 +244,9 @@ class FairnessSettings(Settings):
     hidden: tuple[PositiveInt, ...] = setting((64, 32), "widths of the network's hidden layers")
 
 
+P = TypeVar("P", bound=FairnessProblem)
+
+
 def fairness_problem(
     name: str,
     title: str,
@@ -237,7 +254,8 @@ def fairness_problem(
     attributes: Mapping[str, int],
     metrics: Sequence[Metric],
     settings: FairnessSettings | None = None,
-) -> FairnessProblem:
+    family: Callable[..., P] = FairnessProblem,  # type: ignore[assignment]
+) -> P:
     """Return a problem of accuracy, and of fairness for each attribute by each metric.
 
     Args:
@@ -247,6 +265,7 @@ def fairness_problem(
         attributes: Sensitive attributes of the table, and their numbers of values.
         metrics: At least one of dp, eo and eodds.
         settings: Relaxation and network; by default the thesis'.
+        family: Class of the problem.
     """
     if not metrics:
         raise UserError(f"problem {name}: metrics must name at least one of {', '.join(METRICS)}.")
@@ -257,7 +276,7 @@ def fairness_problem(
         parts = [aim.attribute] * (len(attributes) > 1) + [aim.metric] * (len(metrics) > 1)
         meaning = f"1 - gap between groups of {aim.attribute}: {METRICS[aim.metric]}"
         objectives.append(Objective("-".join(["fairness", *parts]), "1 - gap", meaning))
-    return FairnessProblem(
+    return family(
         name=name,
         title=title,
         objectives=tuple(objectives),

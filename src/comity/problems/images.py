@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -37,8 +38,11 @@ _SEED = 2016  # which pictures are chosen or blended is the same in every run
 @lru_cache(maxsize=4)
 def _samples(source: Callable[[], Album], each: int | None) -> Samples:
     album = source()
-    if each is not None:
-        album = _some(album, each)
+    return album_samples(album if each is None else _some(album, each))
+
+
+def album_samples(album: Album) -> Samples:
+    """Return pictures as samples; strata are classes."""
     columns = {"inputs": torch.from_numpy(album.pixels), "label": torch.from_numpy(album.labels)}
     return Samples(columns, album.labels, {}, album.silos, album.silo_names, album.notes)
 
@@ -201,6 +205,9 @@ class DomainProblem(ImageProblem):
         return super().partition(held, spec)
 
 
+P = TypeVar("P", bound=ImageProblem)
+
+
 def image_problem(
     name: str,
     title: str,
@@ -210,8 +217,8 @@ def image_problem(
     each: int | None = None,
     rounds: int = 50,
     partition: str = "stratified",
-    family: type[ImageProblem] = ImageProblem,
-) -> ImageProblem:
+    family: Callable[..., P] = ImageProblem,  # type: ignore[assignment]
+) -> P:
     """Return a problem on pictures; nothing is read before a run needs it.
 
     Learning is FedALA's: plain steps of 0.005 on batches of 10, once through the data per round;

@@ -5,13 +5,21 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 from comity.errors import UserError, unknown
-from comity.problems import fairness, images, morl, multitask, praffl
+from comity.problems import (
+    fairness,
+    images,
+    morl,
+    multitask,
+    own_table,
+    praffl,
+    schema,
+    schema_pictures,
+)
 from comity.problems.base import Problem
-from comity.problems.own_table import described
 
 _REGISTRY: dict[str, Problem] = {
     problem.name: problem
@@ -36,17 +44,52 @@ def find(name: str | Mapping[str, Any]) -> Problem:
 
     Args:
         name: Name of a registered problem, ``module:attribute`` of your own, or a mapping that
-            describes your own table (see `comity.problems.own_table.Description`).
+            describes your own data (see ``Description`` in `comity.problems.own_table`,
+            `comity.problems.schema` and `comity.problems.schema_pictures`).
     """
     if not isinstance(name, str | Mapping):
         raise UserError(f"problem = {name!r}: must be a name or a table that describes your data.")
     if not isinstance(name, str):
-        return described(name)
+        return _kind(name).described(name)
     if ":" in name:
         return _imported(name)
     if name not in _REGISTRY:
         raise unknown("problem", name, _REGISTRY)
     return _REGISTRY[name]
+
+
+def resolved(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a mapping that describes a problem with all that decides a run's bits.
+
+    Args:
+        values: The ``[problem]`` table of a configuration. Defaults, whole paths and checksums are
+            filled in.
+    """
+    return _kind(values).resolved(values)
+
+
+class _Kind(NamedTuple):
+    """Two functions of a description: the problem, and the description filled in."""
+
+    described: Callable[[Mapping[str, Any]], Problem]
+    resolved: Callable[[Mapping[str, Any]], dict[str, Any]]
+
+
+_OWN_TABLE = _Kind(own_table.described, own_table.resolved)
+_KINDS = {
+    "table": _Kind(schema.described, schema.resolved),
+    "pictures": _Kind(schema_pictures.described, schema_pictures.resolved),
+}
+"""Problems with a public schema, by the kind that a description names."""
+
+
+def _kind(values: Mapping[str, Any]) -> _Kind:
+    """Return the functions for a description."""
+    if "kind" not in values:
+        return _OWN_TABLE
+    if values["kind"] not in _KINDS:
+        raise unknown("problem.kind", values["kind"], _KINDS)
+    return _KINDS[values["kind"]]
 
 
 def _imported(name: str) -> Problem:

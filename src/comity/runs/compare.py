@@ -22,6 +22,7 @@ from comity.algorithms.wrappers import find_wrapper, fits, wrappers
 from comity.configuration import (
     RUN_SETTINGS,
     Configuration,
+    check_complete,
     configure,
     parse_setting,
     read_toml,
@@ -30,9 +31,8 @@ from comity.core.pareto import front, igd
 from comity.core.storage import write_whole
 from comity.core.typing import FloatArray, OnRound
 from comity.errors import UserError
-from comity.problems import Problem, register
+from comity.problems import Problem, register, resolved
 from comity.problems import find as find_problem
-from comity.problems.own_table import resolved
 from comity.runs.directory import CONFIG, Run
 from comity.runs.execute import check_workers, execute_at, free_path
 from comity.runs.parallel import Job, Work, run_jobs
@@ -91,7 +91,9 @@ def start_comparison(
         "preferences": [preferences] if isinstance(preferences, str) else list(preferences),
         "settings": settings,
     }
-    _configurations(plan)  # a mistake must show before anything is written
+    for configurations in _configurations(plan).values():  # a mistake must show before
+        for configuration in configurations:  # anything is written
+            check_complete(configuration)
     path = Path(out) if out is not None else free_path(find_problem(problem).name, "comparison")
     start(path, PLAN, plan)
     return path

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from comity.configuration import Configuration, configure
+from comity.configuration import Configuration, check_complete, configure
 from comity.core.threads import limited
 from comity.core.typing import OnRound
 from comity.errors import UserError
@@ -51,6 +51,7 @@ def start_run(values: Mapping[str, Any], out: str | Path | None = None) -> Run:
         out: The directory to create; default: a new one under ``runs/``.
     """
     configuration = configure(values)
+    check_complete(configuration)
     if out is None:
         seed = f"seed{configuration.seed}"
         out = free_path(configuration.problem_name, configuration.label, seed)
@@ -67,6 +68,7 @@ def execute(run: Run, workers: int = 1, on_round: OnRound | None = None) -> Run:
     """
     check_workers(workers)
     configuration = run.configuration
+    check_complete(configuration)
     with limited(configuration.threads):
         started = time.monotonic()
         with EmbeddedEngine(configuration, workers) as engine:

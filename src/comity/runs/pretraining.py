@@ -13,7 +13,7 @@ from comity.algorithms.pfedrlla.pretraining import (
     check_learning,
     with_defaults,
 )
-from comity.configuration import Configuration, configure
+from comity.configuration import Configuration, check_complete, configure
 from comity.core.storage import strip_prefix
 from comity.errors import UserError
 from comity.runs.directory import Run
@@ -35,6 +35,7 @@ def start_pretraining(values: Mapping[str, Any], out: str | Path | None = None) 
         out: The directory to create; default: a new one under ``runs/``.
     """
     configuration = configure_pretraining(values)
+    check_complete(configuration)
     if out is None:
         seed = f"seed{configuration.seed}"
         out = free_path(configuration.problem_name, "pretraining", seed)
