@@ -7,7 +7,7 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from comity.cli import compare, models, pretrain, reproduce, run, search, show
+from comity.cli import compare, deploy, models, pretrain, reproduce, run, search, show
 from comity.errors import RefusedError, UserError
 from comity.version import __version__
 
@@ -31,6 +31,12 @@ for _command in (
     models.export,
     pretrain.pretrain,
     reproduce.reproduce,
+    deploy.rehearse,
+    deploy.serve,
+    deploy.join,
+    deploy.check,
+    deploy.keys,
+    deploy.audit,
 ):
     app.command()(_command)
 app.command("list")(show.list_)

@@ -176,24 +176,34 @@ def read_certificate(path: str | Path) -> Certificate:
     Args:
         path: A file with one certificate of a key on curve P-256, as `make_keys` writes it.
     """
+    with _files(Path(path)):
+        content = Path(path).read_bytes()
+    return parse_certificate(content, str(path))
+
+
+def parse_certificate(content: bytes, where: str) -> Certificate:
+    """Return the certificate in some text.
+
+    Args:
+        content: One certificate (PEM) of a key on curve P-256.
+        where: Name of its place, for messages.
+    """
     _need_cryptography()
     from cryptography import x509
     from cryptography.hazmat.primitives import serialization
     from cryptography.hazmat.primitives.asymmetric import ec
 
-    with _files(Path(path)):
-        content = Path(path).read_bytes()
     try:
         (certificate,) = x509.load_pem_x509_certificates(content)
         (name,) = certificate.subject.get_attributes_for_oid(x509.NameOID.COMMON_NAME)
         public = certificate.public_key()
     except ValueError:
         raise UserError(
-            f"{path} is not one certificate with one name; `comity keys NAME` makes it."
+            f"{where} is not one certificate with one name; `comity keys NAME` makes it."
         ) from None
     if not isinstance(public, ec.EllipticCurvePublicKey) or not _on_the_curve(public):
         raise UserError(
-            f"{path}: the certificate's key is not on curve P-256; `comity keys NAME` makes one."
+            f"{where}: the certificate's key is not on curve P-256; `comity keys NAME` makes one."
         )
     pem = certificate.public_bytes(serialization.Encoding.PEM)
     return Certificate(

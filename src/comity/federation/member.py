@@ -11,7 +11,7 @@ from comity.configuration.federation_file import SiteFile
 from comity.core.storage import write_whole
 from comity.federation.agreement import Agreement
 from comity.federation.hello import HELLO_ROUND, greeting_message, scales_of
-from comity.federation.policy import Gate, check_policy
+from comity.federation.policy import Gate, check_policy, rows_by_value
 from comity.federation.sent_log import SentLog
 from comity.federation.site import Entry, Membership, Site, refusal_message
 from comity.federation.wire import (
@@ -24,7 +24,6 @@ from comity.federation.wire import (
     seal,
     unseal,
 )
-from comity.problems import DataProblem
 from comity.problems.schema import SchemaProblem
 
 SCALES = "scales.json"
@@ -43,7 +42,9 @@ class Member:
         self.file, self._membership, self._entry = file, membership, entry
         self.configuration: Configuration = file.configuration(self._scales())
         self.agreement = Agreement(file.federation.configuration())
-        check_policy(file.policy, self.configuration, self.agreement, self.rows())
+        check_policy(
+            file.policy, self.configuration, self.agreement, rows_by_value(self.configuration)
+        )
         file.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         self.log = SentLog(file.directory)
         self.log.mend()
@@ -62,17 +63,6 @@ class Member:
         """Columns whose scale is not known yet."""
         problem = self.configuration.get_problem()
         return problem.federated if isinstance(problem, SchemaProblem) else ()
-
-    def rows(self) -> dict[str, dict[str, int]]:
-        """Return the number of the site's rows by value, by sensitive attribute."""
-        problem = self.configuration.get_problem()
-        if not isinstance(problem, DataProblem):
-            return {}
-        columns = problem.samples().columns
-        return {
-            name: {str(value): int((columns[name] == value).sum()) for value in range(count)}
-            for name, count in problem.attributes.items()
-        }
 
     def answer(self, data: bytes) -> bytes:
         """Return the answer to a message; never raises."""

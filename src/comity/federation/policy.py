@@ -10,6 +10,7 @@ from comity.errors import RefusedError
 from comity.federation.agreement import Agreement
 from comity.federation.sent_log import SentLog
 from comity.federation.site import Answered, RefusalError
+from comity.problems import DataProblem
 
 
 def check_policy(
@@ -53,6 +54,22 @@ def check_policy(
                     f"policy.least_rows = {policy.least_rows}: only {count} rows here have "
                     f"{attribute} = {value}."
                 )
+
+
+def rows_by_value(configuration: Configuration) -> dict[str, dict[str, int]]:
+    """Return the number of rows held here by value, by sensitive attribute.
+
+    Args:
+        configuration: The configuration of a site.
+    """
+    problem = configuration.get_problem()
+    if not isinstance(problem, DataProblem):
+        return {}
+    columns = problem.samples().columns
+    return {
+        name: {str(value): int((columns[name] == value).sum()) for value in range(count)}
+        for name, count in problem.attributes.items()
+    }
 
 
 class Gate:

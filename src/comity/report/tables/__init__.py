@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from comity.report.tables.comparisons import comparison_tables
+from comity.report.tables.deployment import audit_table, check_table, rehearsal_table
 from comity.report.tables.layout import fit
 from comity.report.tables.reproductions import (
     needs_table,
@@ -13,11 +14,14 @@ from comity.report.tables.runs import clients_table, run_table
 from comity.report.tables.searches import points_table, search_table, searches_table
 
 __all__ = [
+    "audit_table",
+    "check_table",
     "clients_table",
     "comparison_tables",
     "fit",
     "needs_table",
     "points_table",
+    "rehearsal_table",
     "reproduction_table",
     "run_table",
     "search_reproduction_table",

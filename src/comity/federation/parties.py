@@ -1,0 +1,126 @@
+"""The parties of a deployed federation with their keys: terms, memberships, transports."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from comity.configuration.federation_file import FederationFile, SiteFile
+from comity.errors import UserError
+from comity.federation.engines.deployed import Terms
+from comity.federation.keys import Certificate, Keys, parse_certificate, read_keys, verify
+from comity.federation.site import Membership
+from comity.federation.transports.base import ServerTransport, SiteTransport
+from comity.federation.wire import SERVER
+
+
+def server_certificate(file: FederationFile) -> Certificate:
+    """Return the server's certificate in a federation file."""
+    return _certificate(file, file.server.certificate, "server", "server")
+
+
+def roster(file: FederationFile) -> dict[str, Certificate]:
+    """Return the sites' certificates in a federation file, by name."""
+    found = {}
+    for name, entry in file.sites.items():
+        found[name] = _certificate(file, entry.certificate, f"sites.{name}", name)
+        if found[name].name != name:
+            raise UserError(
+                f"{file.path}: sites.{name}.certificate is that of '{found[name].name}'."
+            )
+    return found
+
+
+def _certificate(file: FederationFile, text: str, where: str, name: str) -> Certificate:
+    if not text:
+        raise UserError(
+            f"{file.path}: {where}.certificate is missing. Make one with: comity keys {name}"
+        )
+    return parse_certificate(text.encode(), f"{file.path}: {where}.certificate")
+
+
+def keys_of(path: Path, certificate: Certificate) -> Keys:
+    """Return a party's keys: ``NAME.key``, with ``NAME.crt`` beside it.
+
+    Args:
+        path: The private key.
+        certificate: The party's certificate in the federation file, which must be the same.
+    """
+    keys = read_keys(path, path.with_suffix(".crt"))
+    if keys.certificate.fingerprint != certificate.fingerprint:
+        raise UserError(
+            f"{path}: the federation file has another certificate of '{certificate.name}' "
+            f"({certificate.fingerprint}) than this key's ({keys.certificate.fingerprint})."
+        )
+    return keys
+
+
+def server_terms(file: FederationFile, keys: Keys, wait: float = 0.0) -> Terms:
+    """Return how the server deals with its sites.
+
+    Args:
+        file: The federation file.
+        keys: The server's keys.
+        wait: Seconds more that absent sites have for the last delivery.
+    """
+    certificates = list(roster(file).values())
+    return Terms(
+        sites=file.names,
+        federation=file.identity,
+        patience=file.server.patience,
+        quorum=file.server.quorum,
+        wait=wait,
+        sign=keys.sign,
+        verify=lambda sender, data, signature: verify(certificates[sender], data, signature),
+    )
+
+
+def site_membership(file: SiteFile, keys: Keys) -> Membership:
+    """Return a site's place in its federation.
+
+    Args:
+        file: The site file.
+        keys: The site's keys.
+    """
+    server = server_certificate(file.federation)
+    return Membership(
+        client=file.client,
+        federation=file.federation.identity,
+        sign=keys.sign,
+        verify=lambda sender, data, signature: sender == SERVER and verify(server, data, signature),
+    )
+
+
+def server_transport(file: FederationFile, keys: Keys, directory: Path) -> ServerTransport:
+    """Return the server's end of the transport that a federation file names.
+
+    Args:
+        file: The federation file.
+        keys: The server's keys.
+        directory: Directory for the transport's own files.
+    """
+    if file.server.transport == "grpc":
+        from comity.federation.transports.grpc import GrpcServerTransport
+
+        _, _, port = file.server.address.rpartition(":")
+        return GrpcServerTransport(f"0.0.0.0:{port}", keys, roster(file))
+    from comity.federation.transports.flower import FlowerServerTransport
+
+    _, _, port = file.server.address.rpartition(":")
+    return FlowerServerTransport(file.names, directory / "flower", int(port))
+
+
+def site_transport(file: SiteFile, keys: Keys) -> SiteTransport:
+    """Return a site's end of the transport that its federation file names.
+
+    Args:
+        file: The site file.
+        keys: The site's keys.
+    """
+    server = file.federation.server
+    if server.transport == "grpc":
+        from comity.federation.transports.grpc import GrpcSiteTransport
+
+        return GrpcSiteTransport(server.address, keys, server_certificate(file.federation))
+    from comity.federation.transports.flower import FlowerSiteTransport
+
+    return FlowerSiteTransport(file.name, server.address, file.directory / "flower")

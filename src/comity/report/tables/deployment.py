@@ -1,0 +1,120 @@
+"""Tables of deployed federations: a check, an audit, a rehearsal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from rich.table import Table
+from rich.text import Text
+
+from comity.report.measures import number
+from comity.report.tables.layout import empty_table
+
+
+def check_table(found: Mapping[str, Any]) -> list[Table]:
+    """Return what a site would bring to its federation: its rows, and what leaves it.
+
+    Args:
+        found: What `comity.runs.check.check_site` returned.
+    """
+    tables = []
+    if counts := found.get("counts"):
+        rows = empty_table(
+            f"{found['site']}: {found['rows']:,} rows",
+            "Rows of this site by sensitive attribute; these numbers do not leave it.",
+        )
+        for heading in ("attribute", "value"):
+            rows.add_column(heading, no_wrap=True)
+        for heading in ("label no", "label yes"):
+            rows.add_column(heading, justify="right")
+        for attribute, values in counts.items():
+            for value, (no, yes) in values.items():
+                rows.add_row(Text(attribute), Text(value), f"{no:,}", f"{yes:,}")
+        tables.append(rows)
+    leaves, stays = found["leaves"], found["stays"]
+    travel = empty_table("What would leave each round", _verdict(found))
+    travel.add_column("what", no_wrap=True)
+    travel.add_column("")
+    tensors = f"{len(leaves['tensors'])} ({leaves['bytes_per_round']:,} bytes)"
+    travel.add_row("tensors", tensors)
+    travel.add_row("statistics", ", ".join(leaves["statistics"]) or "none")
+    travel.add_row("never", _never(stays["personal"]))
+    tables.append(travel)
+    if trial := found.get("trial"):
+        one = empty_table("One round alone", "Validation of this site's own rows.")
+        one.add_column("objective", no_wrap=True)
+        for heading in ("before", "after"):
+            one.add_column(heading, justify="right")
+        for name, before in trial["before"].items():
+            one.add_row(name, number(before, 3), number(trial["after"][name], 3))
+        tables.append(one)
+    return tables
+
+
+def _never(personal: Sequence[str]) -> str:
+    named = ", ".join([*personal[:3], "…"] if len(personal) > 3 else personal)
+    return "rows, preference" + (f", personal tensors ({named})" if personal else "")
+
+
+def _verdict(found: Mapping[str, Any]) -> str:
+    if found["findings"]:
+        return " ".join(found["findings"][:5])
+    if found["policy"]:
+        return f"The site's own policy refuses this federation: {found['policy']}"
+    return "The rows fit the schema, and the site's policy allows this federation."
+
+
+def audit_table(entries: Sequence[Mapping[str, Any]]) -> Table:
+    """Return everything that has left a site, one row per message.
+
+    Args:
+        entries: Entries of the site's log.
+    """
+    total = sum(entry["bytes"] for entry in entries)
+    table = empty_table(
+        f"{len(entries)} messages, {total:,} bytes",
+        "Every line of the log follows from the one before: none was changed or removed.",
+    )
+    for heading in ("time (UTC)", "exchange"):
+        table.add_column(heading, no_wrap=True)
+    for heading in ("round", "tensors", "bytes"):
+        table.add_column(heading, justify="right")
+    for heading in ("statistics", "sha256"):
+        table.add_column(heading)
+    for entry in entries:
+        when = datetime.fromtimestamp(entry["time"], UTC).strftime("%Y-%m-%d %H:%M:%S")
+        table.add_row(
+            *(when, entry["exchange"], str(entry["round"])),
+            *(str(len(entry["tensors"])), f"{entry['bytes']:,}"),
+            *(", ".join(entry["statistics"]), entry["sha256"][:12]),
+        )
+    return table
+
+
+def rehearsal_table(results: Mapping[str, Any]) -> Table:
+    """Return the sites of a rehearsal beside the simulation.
+
+    Args:
+        results: What `comity.runs.rehearse.rehearse` returned.
+    """
+    verdict = "equal to the simulation, bit for bit"
+    if not results["equal_to_simulation"]:
+        verdict = "NOT equal to the simulation"
+    names = list(results["per_client"][0]["objectives"])
+    table = empty_table(
+        f"{results['algorithm']} among {len(results['sites'])} sites over {results['transport']}: "
+        f"{verdict}",
+        f"{results['rounds']} rounds, {results['seconds']:.0f} s, "
+        f"{len(results['absences'])} absences; test results of the models that sites keep.",
+    )
+    table.add_column("site", no_wrap=True)
+    for name in (*names, "scalarised"):
+        table.add_column(name, justify="right")
+    table.add_column("equal", justify="right")
+    for site, row in zip(results["sites"], results["per_client"], strict=True):
+        values = [*row["objectives"].values(), row["scalarised"]]
+        equal = "yes" if results["equal"][site] else "no"
+        table.add_row(Text(site), *(number(value, 3) for value in values), equal)
+    return table

@@ -1,0 +1,80 @@
+"""A site tried without sending anything: its rows, its policy, one round alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from comity.configuration import Configuration
+from comity.configuration.federation_file import SiteFile
+from comity.core.threads import limited
+from comity.errors import RefusedError
+from comity.federation.agreement import Agreement
+from comity.federation.clients import Clients
+from comity.federation.messages import RoundRequest
+from comity.federation.policy import check_policy, rows_by_value
+from comity.problems.schema import SchemaProblem, check_rows
+from comity.runs.results import finite
+
+
+def check_site(file: SiteFile) -> dict[str, Any]:
+    """Return what a site would bring to its federation; no socket is opened.
+
+    Args:
+        file: The site file.
+    """
+    federation = file.federation
+    agreement = Agreement(federation.configuration())
+    found: dict[str, Any] = {
+        "site": file.name,
+        "federation": federation.identity,
+        "findings": [],
+        "leaves": {
+            "tensors": agreement.tensors,
+            "bytes_per_round": agreement.bytes_per_round,
+            "statistics": agreement.statistics,
+        },
+        "stays": {"personal": agreement.personal},
+        "policy": None,
+    }
+    if federation.has_rows and federation.values["problem"].get("kind") == "table":
+        report = check_rows(federation.values["problem"], file.data)
+        found["findings"] = [finding.text for finding in report.findings]
+        found["rows"], found["notes"] = report.rows, list(report.notes)
+        found["unused_columns"] = list(report.unused)
+        found["counts"] = {k: {v: list(n) for v, n in c.items()} for k, c in report.counts.items()}
+        if found["findings"]:
+            return found
+    configuration = _tried(file)
+    try:
+        check_policy(file.policy, configuration, agreement, rows_by_value(configuration))
+    except RefusedError as error:
+        found["policy"] = str(error)
+    found["trial"] = _one_round(configuration, file.client)
+    return found
+
+
+def _tried(file: SiteFile) -> Configuration:
+    """Return the site's configuration; for the trial, federated scales are of its own rows."""
+    configuration = file.configuration()
+    problem = configuration.get_problem()
+    if isinstance(problem, SchemaProblem) and problem.federated:
+        own: Sequence[Any] = [problem.scale_statistics(file.client)]
+        return file.configuration(problem.federated_scales(list(own)))
+    return configuration
+
+
+def _one_round(configuration: Configuration, client: int) -> dict[str, Any]:
+    """Return validation vectors before and after one round of training alone."""
+    with limited(configuration.threads):
+        clients = Clients(configuration, (client,))
+        names = [objective.name for objective in configuration.get_problem().objectives]
+        request = RoundRequest(1, (client,), None, alone=True)
+        before = clients.evaluate_delivery(request)[0]
+        clients.round(request)
+        after = clients.evaluate_delivery(request)[0]
+
+    def named(values: Any) -> Mapping[str, float | None]:
+        return dict(zip(names, finite(values), strict=True))
+
+    return {"before": named(before), "after": named(after)}

@@ -1,0 +1,211 @@
+"""A rehearsal: a federation with real processes on this machine, beside its simulation."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tomli_w
+
+from comity.configuration import Configuration, read_toml
+from comity.configuration.federation_file import (
+    FederationFile,
+    SiteFile,
+    read_federation,
+    read_site,
+)
+from comity.core.fleet import Fleet
+from comity.core.storage import load_values, strip_prefix
+from comity.core.threads import limited
+from comity.errors import UserError
+from comity.federation.engines.embedded import EmbeddedEngine
+from comity.federation.keys import make_keys
+from comity.federation.loop import SimulatedLoop
+from comity.federation.server import Server
+from comity.federation.site import COMMITTED
+from comity.runs.directory import Run
+from comity.runs.execute import free_path
+from comity.runs.results import history_entry, summarise
+from comity.runs.serve import absences
+
+_LONGEST = 3600.0  # seconds
+_GRACE = 30.0  # seconds that sites have to end after the server
+
+
+def rehearse(
+    path: Path,
+    out: Path | None = None,
+    transport: str | None = None,
+    say: Callable[[str], None] = lambda text: None,
+) -> dict[str, Any]:
+    """Run a federation with one process per party, then its simulation; return both compared.
+
+    Site files are looked for beside the federation file, as ``NAME.toml``. Keys are made for the
+    rehearsal alone.
+
+    Args:
+        path: The federation file.
+        out: Directory for everything; None: a new one under ``runs/``.
+        transport: ``grpc`` or ``flower``; None: the federation file's.
+        say: Called with a sentence per step.
+    """
+    began = time.monotonic()
+    original = read_federation(path)
+    sites = {name: _site_file(original, name) for name in original.names}
+    out = (free_path(f"rehearsal-{path.stem}") if out is None else out).resolve()
+    if out.exists():
+        raise UserError(f"out: {out} exists already. Choose another directory.")
+    file = _prepared(original, sites, out, transport)
+    say(f"{len(sites)} sites and a server over {file.server.transport}, in {out}")
+    with _processes(file, out) as processes:
+        _await(processes, out)
+    run = Run.open(out / "server")
+    say("comparing with the simulation")
+    configuration = file.configuration(
+        {name: site.preference for name, site in sites.items()},
+        {name: site.data for name, site in sites.items() if site.data} or None,
+        absences=absences(run),
+    )
+    results, kept, last = simulate(configuration)
+    equal = {
+        name: _equal(out / name, {"kept/": kept, "models/": last}, client)
+        for client, name in enumerate(file.names)
+    }
+    return {
+        **results,
+        "sites": list(file.names),
+        "transport": file.server.transport,
+        "absences": absences(run),
+        "equal": equal,
+        "equal_to_simulation": all(equal.values()),
+        "seconds": round(time.monotonic() - began, 1),
+        "run": str(out),
+    }
+
+
+def simulate(configuration: Configuration) -> tuple[dict[str, Any], Fleet, Fleet]:
+    """Return results, kept models and last models of a simulated federation.
+
+    Args:
+        configuration: The configuration with the rows and preferences of all.
+    """
+    with limited(configuration.threads), EmbeddedEngine(configuration) as engine:
+        loop = SimulatedLoop(engine, Server(configuration))
+        history = [history_entry(r, engine.metrics(r.clients)) for (r,) in loop.rounds()]
+        history += [history_entry(r, engine.metrics(r.clients)) for r in loop.finish()]
+        tested = {kept: engine.test(kept).round(6) for kept in (True, False)}
+        kept, last = engine.models(True).clone(), engine.models(False).clone()
+    chosen = tested[configuration.keep == "best"]
+    results = summarise(configuration, chosen, tested[False], history)
+    return {**results, "rounds": configuration.rounds}, kept, last
+
+
+def _site_file(federation: FederationFile, name: str) -> SiteFile:
+    path = federation.path.parent / f"{name}.toml"
+    if not path.is_file():
+        raise UserError(
+            f"{federation.path}: a rehearsal needs the file of each site beside it; there is no "
+            f"{path.name}."
+        )
+    return read_site(path)
+
+
+def _prepared(
+    original: FederationFile, sites: Mapping[str, SiteFile], out: Path, transport: str | None
+) -> FederationFile:
+    """Write keys, the federation file with the certificates, and the site files."""
+    out.mkdir(parents=True)
+    values = read_toml(original.path)
+    server = dict(values.get("server", {}))
+    server["certificate"] = make_keys("server", out).certificate.pem.decode()
+    server["address"] = f"localhost:{_free_port()}"
+    if transport is not None:
+        server["transport"] = transport
+    values["server"] = server
+    values["sites"] = {
+        name: {"certificate": make_keys(name, out).certificate.pem.decode()} for name in sites
+    }
+    path = out / "federation.toml"
+    path.write_text(tomli_w.dumps(values))
+    for name, site in sites.items():
+        own = {**read_toml(site.path), "federation": path.name, "key": f"{name}.key"}
+        own["directory"] = name
+        if site.data:
+            own["data"] = site.data
+        (out / f"{name}.toml").write_text(tomli_w.dumps(own))
+    return read_federation(path)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@contextmanager
+def _processes(file: FederationFile, out: Path) -> Iterator[dict[str, subprocess.Popen[bytes]]]:
+    """Start one process per party; end those that are left."""
+    commands = {
+        "server": ["serve", "federation.toml", "--key", "server.key", "--out", "server"],
+        **{name: ["join", f"{name}.toml", "--agree"] for name in file.names},
+    }
+    processes: dict[str, subprocess.Popen[bytes]] = {}
+    try:
+        for party, command in commands.items():
+            with (out / f"{party}.log").open("wb") as log:
+                processes[party] = subprocess.Popen(
+                    [sys.executable, "-m", "comity.cli", *command],
+                    cwd=out,
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=subprocess.STDOUT,
+                )
+        yield processes
+    finally:
+        for process in processes.values():
+            if process.poll() is None:
+                process.terminate()
+        for process in processes.values():
+            try:
+                process.wait(_GRACE)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+def _await(processes: Mapping[str, subprocess.Popen[bytes]], out: Path) -> None:
+    """Wait for the end of all parties; the failure of one ends the rehearsal."""
+    deadline = time.monotonic() + _LONGEST
+    while any(process.poll() is None for process in processes.values()):
+        for party, process in processes.items():
+            if process.poll():
+                raise UserError(f"{party} failed: {_last_line(out / f'{party}.log')}")
+        if processes["server"].poll() == 0:
+            deadline = min(deadline, time.monotonic() + _GRACE)
+        if time.monotonic() > deadline:
+            left = [party for party, process in processes.items() if process.poll() is None]
+            raise UserError(f"the rehearsal did not end: {', '.join(left)} still at work.")
+        time.sleep(0.1)
+
+
+def _last_line(log: Path) -> str:
+    lines = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
+    return f"{lines[-1] if lines else 'no output'} (see {log})"
+
+
+def _equal(site: Path, models: Mapping[str, Fleet], client: int) -> bool:
+    """Return whether a site's kept and last models are those of the simulation, bit for bit."""
+    arrays, _ = load_values(site / COMMITTED)
+    for prefix, fleet in models.items():
+        own = strip_prefix(arrays, prefix)
+        for name, tensor in fleet.tensors.items():
+            if not np.array_equal(own[name][0], tensor[client].numpy(), equal_nan=True):
+                return False
+    return True
