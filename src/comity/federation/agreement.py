@@ -17,15 +17,32 @@ from comity.core.storage import add_prefix, strip_prefix
 from comity.core.typing import AnyArray, NamedArrays
 from comity.federation.clients import initial_fleet
 from comity.federation.messages import ClientUpdate, RoundRequest, Verdict
-from comity.federation.wire import MODELS, SERVER, Kind, Layout, Message, WireError
+from comity.federation.wire import (
+    BROADCAST,
+    MODELS,
+    SERVER,
+    STATISTICS,
+    Kind,
+    Layout,
+    Message,
+    WireError,
+    round_of,
+    sequence_of,
+)
 
 Exchange = Literal["survey", "round", "collect", "finish", "end"]
 EXCHANGES: tuple[Exchange, ...] = ("survey", "round", "collect", "finish", "end")
 """All exchanges of a federation, in the order in which a round or the end has them."""
-_BROADCAST, _STATISTICS = "broadcast/", "statistics/"
 _MOST = 1 << 20  # entries of one statistic
 _FLAGS = ("declined", "unsound")
 _ROOM = 1 << 20  # bytes of a message beside models
+
+
+def exchange_of(sealed: bytes) -> str:
+    """Return the exchange of a message, from its header alone."""
+    if round_of(sealed) == 0:
+        return "hello"
+    return EXCHANGES[sequence_of(sealed) % len(EXCHANGES)]
 
 
 class Agreement:
@@ -78,7 +95,7 @@ class Agreement:
             "kept": verdict.kept,
             "rolled_back": verdict.rolled_back,
         }
-        arrays = add_prefix(request.broadcast, _BROADCAST)
+        arrays = add_prefix(request.broadcast, BROADCAST)
         if request.models is not None:
             tensors = request.models.tensors
             arrays |= {f"{MODELS}{name}": tensor.numpy() for name, tensor in tensors.items()}
@@ -102,7 +119,7 @@ class Agreement:
         if not all(type(number) is int and 0 <= number < 1 << 31 for number in numbers):
             raise WireError("control fields")
         models = strip_prefix(message.arrays, MODELS)
-        broadcast = strip_prefix(message.arrays, _BROADCAST)
+        broadcast = strip_prefix(message.arrays, BROADCAST)
         if len(models) + len(broadcast) < len(message.arrays):
             raise WireError("arrays: unknown")
         for name, array in models.items():
@@ -142,7 +159,7 @@ class Agreement:
             update: The update of one client.
             answers: Checksum of the request's message.
         """
-        arrays = add_prefix(update.statistics, _STATISTICS)
+        arrays = add_prefix(update.statistics, STATISTICS)
         if update.models is not None:
             tensors = update.models.tensors
             arrays |= {f"{MODELS}{name}": tensor.numpy() for name, tensor in tensors.items()}
@@ -169,7 +186,7 @@ class Agreement:
             WireError: the message is not what a client of this federation sends.
         """
         models = strip_prefix(message.arrays, MODELS)
-        statistics = strip_prefix(message.arrays, _STATISTICS)
+        statistics = strip_prefix(message.arrays, STATISTICS)
         if len(models) + len(statistics) < len(message.arrays):
             raise WireError("arrays: unknown")
         tensors, rows = self._tensors(exchange, alone)

@@ -15,12 +15,12 @@ import numpy as np
 import torch
 
 from comity.core.typing import FloatArray
-from comity.federation.wire import SERVER, Kind, Message, WireError
+from comity.federation.wire import SERVER, STATISTICS, Kind, Message, WireError
 from comity.version import __version__
 
 HELLO_ROUND = 0
 """Round of messages before the first round."""
-_SCALES = "statistics/scales"
+_SCALES = f"{STATISTICS}scales"
 _VERSIONS = ("comity", "torch", "python", "machine")
 
 

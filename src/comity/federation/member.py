@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from comity.configuration import Configuration
 from comity.configuration.federation_file import SiteFile
 from comity.core.storage import write_whole
-from comity.federation.agreement import Agreement
+from comity.federation.agreement import Agreement, exchange_of
 from comity.federation.hello import HELLO_ROUND, greeting_message, scales_of
-from comity.federation.policy import Gate, check_policy, rows_by_value
+from comity.federation.policy import Limits, check_policy, rows_by_value
 from comity.federation.sent_log import SentLog
 from comity.federation.site import Entry, Membership, Site, refusal_message
 from comity.federation.wire import (
@@ -21,6 +21,8 @@ from comity.federation.wire import (
     Message,
     WireError,
     digest_of,
+    is_refusal,
+    round_of,
     seal,
     unseal,
 )
@@ -65,8 +67,14 @@ class Member:
         return problem.federated if isinstance(problem, SchemaProblem) else ()
 
     def answer(self, data: bytes) -> bytes:
-        """Return the answer to a message; never raises."""
-        if int.from_bytes(data[8:12], "big") == HELLO_ROUND:
+        """Return the answer to a message, which is logged before it leaves; never raises."""
+        sealed = self._answer(data)
+        kind = "refusal" if is_refusal(sealed) else exchange_of(sealed)
+        self.log.append(kind, sealed, self.agreement.layout)
+        return sealed
+
+    def _answer(self, data: bytes) -> bytes:
+        if round_of(data) == HELLO_ROUND:
             return self._hello(data)
         if self.site is None:
             reason = "the site does not know the scales of columns yet"
@@ -110,7 +118,7 @@ class Member:
         return dict(json.loads(path.read_text())) if path.is_file() else None
 
     def _build(self) -> None:
-        permit: Callable[[Any], None] = Gate(self.file.policy, self.log)
+        permit = Limits(self.file.policy, self.log)
         arguments = (self.file.directory, self.configuration, self._membership, self.agreement)
         self.site = Site(*arguments, permit, self._entry)
 

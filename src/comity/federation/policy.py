@@ -9,7 +9,7 @@ from comity.configuration.federation_file import Policy
 from comity.errors import RefusedError
 from comity.federation.agreement import Agreement
 from comity.federation.sent_log import SentLog
-from comity.federation.site import Answered, RefusalError
+from comity.federation.site import RefusalError
 from comity.problems import DataProblem
 
 
@@ -72,8 +72,8 @@ def rows_by_value(configuration: Configuration) -> dict[str, dict[str, int]]:
     }
 
 
-class Gate:
-    """The last thing that an answer passes: the daily limits of a policy, then the log.
+class Limits:
+    """The daily limits of a policy, which every answer must keep to before it leaves.
 
     Args:
         policy: The site's policy.
@@ -83,20 +83,20 @@ class Gate:
     def __init__(self, policy: Policy, log: SentLog) -> None:
         self._policy, self._log = policy, log
 
-    def __call__(self, answered: Answered) -> None:
-        """Log an answer.
+    def __call__(self, size: int) -> None:
+        """Refuse an answer beyond a limit.
 
         Args:
-            answered: The exchange, with its sealed answer's size.
+            size: Bytes of the sealed answer.
 
         Raises:
-            RefusalError: a daily limit is reached; the text names the rule.
+            RefusalError: the text names the rule.
         """
         policy = self._policy
-        if policy.rounds_per_day or policy.bytes_per_day:
-            rounds, size = self._log.last_day()
-            if policy.rounds_per_day and rounds >= policy.rounds_per_day:
-                raise RefusalError(f"policy.rounds_per_day = {policy.rounds_per_day} is reached")
-            if policy.bytes_per_day and size + answered.bytes > policy.bytes_per_day:
-                raise RefusalError(f"policy.bytes_per_day = {policy.bytes_per_day} is reached")
-        self._log.append(answered)
+        if not policy.rounds_per_day and not policy.bytes_per_day:
+            return
+        rounds, sent = self._log.last_day()
+        if policy.rounds_per_day and rounds >= policy.rounds_per_day:
+            raise RefusalError(f"policy.rounds_per_day = {policy.rounds_per_day} is reached")
+        if policy.bytes_per_day and sent + size > policy.bytes_per_day:
+            raise RefusalError(f"policy.bytes_per_day = {policy.bytes_per_day} is reached")

@@ -10,8 +10,9 @@ import time
 from pathlib import Path
 from typing import Any
 
+from comity.core.storage import strip_prefix
 from comity.errors import UserError
-from comity.federation.site import Answered
+from comity.federation.wire import MODELS, STATISTICS, Layout, contents, digest_of, round_of
 
 SENT = "sent.jsonl"
 _DAY = 24 * 3600.0
@@ -27,22 +28,23 @@ class SentLog:
     def __init__(self, directory: Path) -> None:
         self.path = directory / SENT
 
-    def append(self, answered: Answered) -> None:
+    def append(self, exchange: str, sealed: bytes, agreed: Layout) -> None:
         """Add a message before it leaves; the line is on the disk when this returns.
 
         Args:
-            answered: The exchange that the message answers.
+            exchange: What the message answers.
+            sealed: The message.
+            agreed: Layout of models that both sides know.
         """
-        update = answered.update
-        tensors = {} if update.models is None else update.models.tensors
+        shapes = contents(sealed, agreed)
         entry = {
             "time": round(time.time(), 3),
-            "round": answered.request.round,
-            "exchange": answered.exchange,
-            "tensors": {name: list(tensor.shape) for name, tensor in tensors.items()},
-            "statistics": {n: list(values.shape) for n, values in update.statistics.items()},
-            "bytes": answered.bytes,
-            "sha256": answered.digest,
+            "round": round_of(sealed),
+            "exchange": exchange,
+            "tensors": strip_prefix(shapes, MODELS),
+            "statistics": strip_prefix(shapes, STATISTICS),
+            "bytes": len(sealed),
+            "sha256": digest_of(sealed),
             "previous": self._last_hash(),
         }
         with self.path.open("a") as file:

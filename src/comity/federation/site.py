@@ -59,19 +59,6 @@ class Membership:
     """Checks the server's signatures."""
 
 
-@dataclass(frozen=True)
-class Answered:
-    """An exchange that a site has answered, for its own history and log."""
-
-    exchange: Exchange
-    request: RoundRequest
-    update: ClientUpdate
-    bytes: int
-    """Length of the sealed answer."""
-    digest: str
-    """Its checksum."""
-
-
 class Site:
     """One client of a federation, with its state on disk.
 
@@ -80,8 +67,8 @@ class Site:
         configuration: The configuration with the site's own rows and preference.
         membership: The site's place in the federation.
         agreement: What messages carry.
-        permit: Called with every answer before it leaves; raises `RefusalError` if the site's
-            policy forbids it.
+        permit: Called with the size of every answer before it leaves; raises `RefusalError` if
+            the site's policy forbids it.
         entry: Returns a round as plain values for the site's history.
     """
 
@@ -91,7 +78,7 @@ class Site:
         configuration: Configuration,
         membership: Membership,
         agreement: Agreement,
-        permit: Callable[[Answered], None] = lambda answered: None,
+        permit: Callable[[int], None] = lambda size: None,
         entry: Entry = lambda record, metrics: {"round": record.round},
     ) -> None:
         self.directory, self.configuration = directory, configuration
@@ -148,10 +135,9 @@ class Site:
             self._load(COMMITTED)
         update = self._work(exchange, request, extra)
         sealed = self._seal(self._agreement.update_message(exchange, request, update, digest))
-        answered = Answered(exchange, request, update, len(sealed), digest_of(sealed))
-        self._permit(answered)
+        self._permit(len(sealed))
         if exchange in ("round", "finish"):
-            self._remember(answered, digest, sealed)
+            self._remember(request.round, digest, sealed)
         if exchange == "end":
             self._end(request)
         return sealed
@@ -203,10 +189,9 @@ class Site:
                 f"site's disk ends with round {self._committed}; restore its directory"
             )
 
-    def _remember(self, answered: Answered, digest: str, sealed: bytes) -> None:
+    def _remember(self, number: int, digest: str, sealed: bytes) -> None:
         """Write the answer, then the state after it: each is whole or absent."""
-        number = answered.request.round
-        record = RoundRecord(number, (self.client,), bytes_up=answered.bytes)
+        record = RoundRecord(number, (self.client,), bytes_up=len(sealed))
         history = [*self.history, dict(self._entry(record, self.clients.metrics((self.client,))))]
         write_whole(self.directory / ANSWER, sealed)
         self._save(PENDING, {"round": number, "digest": digest, "history": history})

@@ -46,8 +46,8 @@ Verify = Callable[[int, bytes, bytes], bool]
 
 SERVER = 65535
 """Number of the server as a sender."""
-MODELS = "models/"
-"""Prefix of the tensors of models."""
+MODELS, STATISTICS, BROADCAST = "models/", "statistics/", "broadcast/"
+"""Prefixes of the tensors of models, of statistics and of the server's replies to a survey."""
 
 _MAGIC, _VERSION = b"CMTY", 1
 _HEADER = struct.Struct(">4sBBHII16s16s16sQ")
@@ -92,6 +92,21 @@ def federation_id(document: bytes) -> str:
 def digest_of(sealed: bytes) -> str:
     """Return the checksum of a sealed message, which identifies it, in hexadecimal."""
     return sealed[-_DIGEST - _SIGNATURE : -_SIGNATURE].hex()
+
+
+def round_of(sealed: bytes) -> int:
+    """Return the round of a message, from its header alone; 0 if it is too short."""
+    return int.from_bytes(sealed[8:12], "big")
+
+
+def is_refusal(sealed: bytes) -> bool:
+    """Return whether a message is a refusal, from its header alone."""
+    return sealed[5] == Kind.REFUSAL
+
+
+def sequence_of(sealed: bytes) -> int:
+    """Return the sequence number of a message, from its header alone."""
+    return int.from_bytes(sealed[12:16], "big")
 
 
 def no_signature(data: bytes) -> bytes:
@@ -185,6 +200,20 @@ def unseal(data: bytes, expected: Expected) -> Message:
     if _result({n: a for n, a in arrays.items() if n.startswith(MODELS)}) != result:
         _refuse("result")
     return Message(Kind(kind), sender, round_, sequence, control, arrays)
+
+
+def contents(sealed: bytes, agreed: Layout) -> dict[str, list[int]]:
+    """Return the shapes of the arrays in a message of our own, by name.
+
+    Args:
+        sealed: The message.
+        agreed: Layout of models that both sides know.
+    """
+    (size,) = _CONTROL.unpack_from(sealed, _HEADER.size)
+    start = _HEADER.size + _CONTROL.size
+    control = json.loads(sealed[start : start + size])
+    shapes = {name: list(shape) for name, (_, shape) in agreed.items() if control["agreed"]}
+    return shapes | {name: shape for name, _, shape in control["arrays"]}
 
 
 def _opened(body: memoryview, agreed: Layout) -> tuple[dict[str, Any], NamedArrays]:
