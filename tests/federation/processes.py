@@ -34,3 +34,8 @@ def processes() -> dict[int, tuple[int, str]]:
         if state != "Z":
             found[int(directory.name)] = (int(group), command)
     return found
+
+
+def with_path(path: Path) -> set[int]:
+    """Return the process groups of commands that name a path."""
+    return {group for group, command in processes().values() if f"{path}" in command}

@@ -110,6 +110,8 @@ class FlowerServerTransport:
         """Held to write to the connection or to replace it."""
         self._closed = threading.Event()
         self._socket = self._flower.directory / "server.sock"
+        self._registered = self._flower.directory / "registered.json"
+        """The sites' nodes and keys that are in the SuperLink's database; missing if in doubt."""
         self._listener = listen(self._socket)
         try:
             self._connect()
@@ -138,11 +140,12 @@ class FlowerServerTransport:
                     number, answer = self._answers.get(timeout=left)
                     if number not in self._waiting:
                         continue
-                    if arrived(numbers[number], answer):
-                        taken.add(numbers[number])
-                        del self._waiting[number]
-                    else:
-                        with self._lock:
+                    accepted = arrived(numbers[number], answer)
+                    with self._lock:
+                        if accepted:
+                            taken.add(numbers[number])
+                            del self._waiting[number]
+                        else:
                             self._send(number)
         finally:
             with self._lock:
@@ -155,6 +158,7 @@ class FlowerServerTransport:
         self._closed.set()
         self._disconnect()
         self._thread.join()
+        self._disconnect()
         self._listener.close()
         self._socket.unlink(missing_ok=True)
 
@@ -218,9 +222,11 @@ class FlowerServerTransport:
             link += ["--enable-supernode-auth"]
         host, port = self.address.split(":")
         link = ["flower-superlink", "--host", host, "--port", port, *link]
-        link += ["--database", str(flower.directory / "superlink.db")]
+        link += ["--database", str(self._database())]
         link += ["--disable-runtime-dependency-installation"]
         group = flower.start(link, self.address, execution)
+        with self._lock:
+            self._group = group
         try:
             flower.wait_for(self.address, group, _START)
             flower.write_connection(self.address, authority)
@@ -231,16 +237,24 @@ class FlowerServerTransport:
             group.end()
             raise
         with self._lock:
-            self._group, self._connection = group, connection
+            self._connection = connection
             for number in self._waiting:
                 self._send(number)
 
+    def _database(self) -> Path:
+        """Return the SuperLink's database; one without the list of its keys is of no use."""
+        database = self._flower.directory / "superlink.db"
+        if self._security is not None and not self._registered.exists():
+            for ending in ("", "-wal", "-shm"):
+                database.with_name(database.name + ending).unlink(missing_ok=True)
+        return database
+
     def _register(self) -> None:
-        """Let in the sites' keys. The SuperLink's database keeps them, and so does a file."""
+        """Let in the sites' keys that the SuperLink's database does not have yet."""
         if self._security is None:
             return
-        path = self._flower.directory / "registered.json"
-        known = json.loads(path.read_text()) if path.exists() else {}
+        known = json.loads(self._registered.read_text()) if self._registered.exists() else {}
+        self._registered.unlink(missing_ok=True)
         for site, file in self._security.sites.items():
             key = file.read_text()
             node, registered = known.get(site, ("", ""))
@@ -250,7 +264,7 @@ class FlowerServerTransport:
                 self._flower.run("supernode", "unregister", node, "comity")
             result = self._flower.run("supernode", "register", str(file), "comity", "--name", site)
             known[site] = (str(result["node-id"]), key)
-            path.write_text(json.dumps(known))
+        self._registered.write_text(json.dumps(known))
 
     def _submit(self) -> None:
         """Submit the run of the pumps; an earlier one is stopped."""

@@ -66,14 +66,17 @@ class FlowerPrograms:
         Args:
             arguments: The command and its arguments.
         """
-        result = subprocess.run(
-            [str(self._programs / "flwr"), *arguments, "--format", "json"],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=_COMMAND,
-            env=self._environment(),
-        )
+        try:
+            result = subprocess.run(
+                [str(self._programs / "flwr"), *arguments, "--format", "json"],
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                timeout=_COMMAND,
+                env=self._environment(),
+            )
+        except subprocess.TimeoutExpired as error:
+            raise self.fault(f"`flwr {arguments[0]}` took more than {_COMMAND:.0f} s") from error
         with self.log.open("a") as log:
             log.write(f"flwr {' '.join(arguments)}\n{result.stdout}{result.stderr}")
         with suppress(ValueError):

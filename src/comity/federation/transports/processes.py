@@ -8,6 +8,7 @@ import select
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -33,6 +34,7 @@ class Group:
     def __init__(
         self, commands: Sequence[Sequence[str]], log: Path, environment: Mapping[str, str]
     ) -> None:
+        self._ending = threading.Lock()
         with log.open("ab") as output:
             self._guard = subprocess.Popen(
                 [sys.executable, "-I", "-S", str(_GUARD), json.dumps(commands)],
@@ -54,19 +56,22 @@ class Group:
         Args:
             wait: Seconds to wait for it.
         """
-        output = self._guard.stdout
-        assert output is not None
-        return output.closed or bool(select.select([output], [], [], wait)[0])
+        assert self._guard.stdout is not None
+        try:
+            return bool(select.select([self._guard.stdout], [], [], wait)[0])
+        except ValueError:  # closed
+            return True
 
     def end(self) -> None:
         """End all processes of the group; does nothing the second time."""
         assert self._guard.stdin is not None
         assert self._guard.stdout is not None
-        if self._guard.returncode is not None:
-            return
-        self._guard.stdin.close()
-        self.ended(_GRACE)
-        with suppress(ProcessLookupError):
-            os.killpg(self._guard.pid, signal.SIGKILL)
-        self._guard.wait()
-        self._guard.stdout.close()
+        with self._ending:
+            if self._guard.returncode is not None:
+                return
+            self._guard.stdin.close()
+            self.ended(_GRACE)
+            with suppress(ProcessLookupError):
+                os.killpg(self._guard.pid, signal.SIGKILL)
+            self._guard.wait()
+            self._guard.stdout.close()

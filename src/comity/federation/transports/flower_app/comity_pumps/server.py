@@ -14,7 +14,9 @@ from . import frames
 from .site import MARGIN, RECORD
 
 POLL = 0.5
-"""Seconds between two looks at the grid."""
+"""Seconds between two looks at the grid while something is under way."""
+IDLE = 2.0
+"""The same while nothing is."""
 TIMEOUT = 60.0
 """Seconds until a socket or the answer to a greeting counts as dead."""
 
@@ -67,7 +69,8 @@ class Pump:
 
     def _take(self) -> bool:
         """Take what `comity serve` sent; return whether its socket is open."""
-        wait = POLL
+        busy = self._waiting or any(message for message, _ in self._greeted.values())
+        wait = POLL if busy else IDLE
         while select.select([self._connection], [], [], wait)[0]:
             frame = frames.receive(self._connection)
             if frame is None:
