@@ -134,7 +134,7 @@ class FlowerPrograms:
             "FLWR_HOME": str(self.directory / "home"),
             "FLWR_TELEMETRY_ENABLED": "0",
             "FLWR_DISABLE_UPDATE_CHECK": "1",
-            "FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.2",
+            "FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.5",
             "PYTHONUNBUFFERED": "1",
         }
 

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -73,5 +74,10 @@ class Group:
             self.ended(_GRACE)
             with suppress(ProcessLookupError):
                 os.killpg(self._guard.pid, signal.SIGKILL)
+                self._guard.wait()
+                deadline = time.monotonic() + _GRACE
+                while time.monotonic() < deadline:  # a killed process takes a moment to be gone
+                    os.killpg(self._guard.pid, 0)
+                    time.sleep(0.05)
             self._guard.wait()
             self._guard.stdout.close()
