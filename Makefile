@@ -1,20 +1,26 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+FLOWER := .venv-flower
 INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test test-slow setup lint clean
+.PHONY: demo test test-slow test-flower setup flower lint clean
 
 demo: $(VENV)/.demo  ## set up and run the main job: 20 clients, Deep Sea Treasure, FedPref
 	$(BIN)/comity run deep-sea-treasure
 
 test: setup lint  ## set up and pass all fast tests
-	$(BIN)/pytest -n 2 -m "not slow"
+	$(BIN)/pytest -n 2 -m "not slow and not flower"
 
 test-slow: setup  ## the long checks
 	$(BIN)/pytest -n 2 -m slow
 
+test-flower: setup flower  ## the transport on Flower, with real processes
+	COMITY_FLOWER_BIN=$(FLOWER)/bin $(BIN)/pytest -m flower
+
 setup: $(VENV)/.setup  ## the environment with all extras and development tools
+
+flower: $(FLOWER)/.setup  ## the environment of Flower's processes: no torch, no Comity
 
 lint: setup
 	$(BIN)/ruff check .
@@ -32,5 +38,10 @@ $(VENV)/.setup: $(BIN)/python pyproject.toml constraints.txt
 	$(INSTALL) --editable ".[box2d,mujoco,dev]"
 	@touch $@ $(VENV)/.demo
 
+$(FLOWER)/.setup: constraints-flower.txt
+	$(PYTHON) -m venv $(FLOWER)
+	$(FLOWER)/bin/pip install --quiet --disable-pip-version-check --constraint $< flwr
+	@touch $@
+
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) $(FLOWER) .mypy_cache .ruff_cache .pytest_cache

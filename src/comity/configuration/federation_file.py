@@ -37,7 +37,7 @@ _NAME = "abcdefghijklmnopqrstuvwxyz0123456789-"
 class ServerEntry(Settings):
     """The ``[server]`` table of a federation file."""
 
-    address: str = setting("localhost:8443", "host:port that sites dial")
+    address: str = setting("localhost:8443", "host:port that sites dial; with files: a directory")
     transport: Transport = setting("grpc", "what carries messages: grpc, flower or files")
     patience: float = setting(900.0, "seconds until a site counts as absent", above=0)
     quorum: int = setting(1, "answers without which a round is repeated", at_least=1)

@@ -10,6 +10,8 @@ from comity.federation.engines.deployed import Terms
 from comity.federation.keys import Certificate, Keys, parse_certificate, read_keys, verify
 from comity.federation.site import Membership
 from comity.federation.transports.base import ServerTransport, SiteTransport
+from comity.federation.transports.files import FilesServerTransport, FilesSiteTransport
+from comity.federation.transports.flower import FlowerServerTransport, FlowerSiteTransport
 from comity.federation.wire import SERVER
 
 
@@ -98,14 +100,13 @@ def server_transport(file: FederationFile, keys: Keys, directory: Path) -> Serve
         keys: The server's keys.
         directory: Directory for the transport's own files.
     """
+    if file.server.transport == "files":
+        return FilesServerTransport(file.path.parent / file.server.address, file.names)
+    _, _, port = file.server.address.rpartition(":")
     if file.server.transport == "grpc":
         from comity.federation.transports.grpc import GrpcServerTransport
 
-        _, _, port = file.server.address.rpartition(":")
         return GrpcServerTransport(f"0.0.0.0:{port}", keys, roster(file))
-    from comity.federation.transports.flower import FlowerServerTransport
-
-    _, _, port = file.server.address.rpartition(":")
     return FlowerServerTransport(file.names, directory / "flower", int(port))
 
 
@@ -117,10 +118,10 @@ def site_transport(file: SiteFile, keys: Keys) -> SiteTransport:
         keys: The site's keys.
     """
     server = file.federation.server
+    if server.transport == "files":
+        return FilesSiteTransport(file.federation.path.parent / server.address, file.name)
     if server.transport == "grpc":
         from comity.federation.transports.grpc import GrpcSiteTransport
 
         return GrpcSiteTransport(server.address, keys, server_certificate(file.federation))
-    from comity.federation.transports.flower import FlowerSiteTransport
-
     return FlowerSiteTransport(file.name, server.address, file.directory / "flower")

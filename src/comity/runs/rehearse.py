@@ -125,9 +125,9 @@ def _prepared(
     values = read_toml(original.path)
     server = dict(values.get("server", {}))
     server["certificate"] = make_keys("server", out).certificate.pem.decode()
-    server["address"] = f"localhost:{_free_port()}"
-    if transport is not None:
-        server["transport"] = transport
+    server["transport"] = transport or original.server.transport
+    files = server["transport"] == "files"
+    server["address"] = "exchange" if files else f"localhost:{_free_port()}"
     values["server"] = server
     values["sites"] = {
         name: {"certificate": make_keys(name, out).certificate.pem.decode()} for name in sites
