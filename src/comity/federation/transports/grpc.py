@@ -15,6 +15,7 @@ TLS 1.2 instead, and a site takes TLS 1.2 if its server offers nothing better.
 from __future__ import annotations
 
 import datetime
+import logging
 import os
 import secrets
 import socket
@@ -57,7 +58,8 @@ _PAUSES = (0.1, 5.0)  # seconds before the next attempt: first, longest
 _HANG_UPS = 3
 _ALIVE = [
     ("grpc.keepalive_time_ms", 10_000),
-    ("grpc.keepalive_timeout_ms", 10_000),
+    ("grpc.keepalive_timeout_ms", 30_000),
+    ("grpc.http2.ping_timeout_ms", 30_000),  # the one that grpcio 1.85 obeys
     ("grpc.keepalive_permit_without_calls", 1),
     ("grpc.http2.max_pings_without_data", 0),
 ]
@@ -160,6 +162,7 @@ class GrpcServerTransport:
             except SupersededError:
                 status = grpc.StatusCode.ABORTED
             except Exception:
+                logging.getLogger(__name__).exception("a site's call failed")  # stays here
                 status = grpc.StatusCode.INTERNAL
             context.set_code(status)
             return _NOTHING
