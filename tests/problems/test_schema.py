@@ -14,8 +14,8 @@ from comity.configuration import configure, read_toml
 from comity.errors import UserError
 from comity.federation.clients import Clients
 from comity.federation.messages import RoundRequest
-from comity.problems import find, resolved
-from comity.problems.schema import SchemaProblem, check_rows
+from comity.problems import check_rows, find, resolved
+from comity.problems.schema import SchemaProblem
 
 SIZES = (40, 61, 90)
 PREFERENCES = [[0.7, 0.3], [0.5, 0.5], [0.9, 0.1]]
@@ -264,13 +264,16 @@ def test_a_client_without_enough_people_of_a_group_is_named(paths):
         "the file has 2 rows of sex = f, but needs 3 (to train, validate and test); get more rows, "
         "or agree on larger groups."
     ]
-    assert report.counts["sex"]["f"] == (1, 1)
+    assert report.counts["sex = f"] == {"no": 1, "yes": 1}
 
 
 def test_own_rows_are_checked_against_the_schema(paths):
     report = check_rows(schema(), paths[0])
     assert (report.rows, report.findings, report.unused) == (SIZES[0], (), ("name",))
-    assert sum(map(sum, report.counts["sex"].values())) == SIZES[0]
+    assert list(report.counts) == ["sex = f", "sex = m"]
+    assert sum(count for row in report.counts.values() for count in row.values()) == SIZES[0]
+    with pytest.raises(UserError, match="kind is missing"):
+        check_rows({"data": "adult"}, paths[0])
     lines = Path(paths[0]).read_text().splitlines()
     lines[2], lines[5], lines[7] = "fem,30,a,40,no,x", "m,old,a,40,no,x", ",20,a,40,late,x"
     lines[0] = "sex,age,work,hour,rich,name"

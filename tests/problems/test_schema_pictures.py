@@ -8,6 +8,7 @@ import comity
 from comity.algorithms import algorithms
 from comity.configuration import configure
 from comity.errors import UserError
+from comity.problems import check_rows
 
 CLASSES = ["cat", "dog", "owl"]
 
@@ -47,6 +48,19 @@ def test_a_site_has_the_pictures_of_the_simulation(paths, tmp_path):
     assert run.results["clients"] == 2
     with pytest.raises(UserError, match="the rows of client 0 are not held here"):
         comity.run(description(rows=["", paths[1]]), algorithm="fedavg", out=tmp_path / "no")
+
+
+def test_own_pictures_are_checked(paths, tmp_path):
+    report = check_rows(description(), paths[0])
+    assert (report.rows, report.findings) == (20, ())
+    counts = np.bincount(pictures(20, 0)["labels"], minlength=3)
+    assert [row["pictures"] for row in report.counts.values()] == counts.tolist()
+    assert list(report.counts) == CLASSES
+    np.savez(tmp_path / "few.npz", **{k: v[:2] for k, v in pictures(20, 0).items()})
+    (finding,) = check_rows(description(), tmp_path / "few.npz").findings
+    assert finding.text.startswith("the file has 2 rows of any kind, but needs 3")
+    (finding,) = check_rows(description(shape=[1, 5, 6]), paths[0]).findings
+    assert "bytes (uint8) of 1 x 5 x 6, got uint8 of 1 x 6 x 5" in finding.text
 
 
 @pytest.mark.parametrize("network", ["mlp", "cnn"])

@@ -239,7 +239,7 @@ def _absent(name: str, columns: Columns) -> Finding:
 def _finding(column: str, cells: list[str], wrong: Sequence[str], fault: str) -> Finding:
     """Return a fault of the first of some wrong cells, and the number of all."""
     rows: IntArray = np.flatnonzero([cell in set(wrong) for cell in cells]) + 2
-    more = f" {len(rows) - 1:,} rows more have this fault." if len(rows) > 1 else ""
+    more = f" {len(rows):,} rows have this fault." if len(rows) > 1 else ""
     return Finding(column, int(rows[0]), f"row {rows[0]}, column '{column}' {fault}{more}")
 
 

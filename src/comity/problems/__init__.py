@@ -3,7 +3,7 @@
 from comity.problems.base import Objective, Problem
 from comity.problems.data import DataProblem, Samples
 from comity.problems.environments import EnvironmentProblem
-from comity.problems.registry import find, problems, register, resolved
+from comity.problems.registry import check_rows, find, problems, register, resolved
 
 __all__ = [
     "DataProblem",
@@ -11,6 +11,7 @@ __all__ = [
     "Objective",
     "Problem",
     "Samples",
+    "check_rows",
     "find",
     "problems",
     "register",

@@ -8,8 +8,8 @@ is the same wherever the file is held.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +18,7 @@ from comity.core.rng import stream
 from comity.core.typing import BoolArray
 from comity.datasets.apportionment import PARTS
 from comity.datasets.partition import ClientRows, PartitionSpec
+from comity.datasets.schema import Finding
 from comity.errors import UserError
 from comity.problems.data import DataProblem, Samples
 from comity.settings import Settings, setting
@@ -87,6 +88,21 @@ def checksum(path: Path) -> str:
     return digest.hexdigest()
 
 
+@dataclass(frozen=True)
+class RowsReport:
+    """How a file of rows fits a public schema, for the eyes of the rows' owner."""
+
+    rows: int
+    findings: tuple[Finding, ...]
+    """Faults; rows without any can be learned from."""
+    counts: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    """Rows per label, by attribute value or class; empty if cells have faults."""
+    unused: tuple[str, ...] = ()
+    """Columns of the file that the schema does not name."""
+    notes: tuple[str, ...] = ()
+    """Remarks, e.g. on cells that count as other."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class OwnRowsProblem(DataProblem):
     """A problem of which a party holds the rows of some clients."""
@@ -111,6 +127,10 @@ class OwnRowsProblem(DataProblem):
                     "get more rows, or agree on larger groups."
                 )
 
+    def shortage_findings(self, client: int) -> tuple[Finding, ...]:
+        """Return the same as faults of the client's file."""
+        return tuple(Finding("", None, f"the file {text}") for text in self.shortages(client))
+
     def holds(self, client: int) -> bool:
         """Return whether the rows of a client are held here."""
         return client < len(self.files) and bool(self.files[client].path)
@@ -123,9 +143,9 @@ class OwnRowsProblem(DataProblem):
     def partition(self, samples: Samples, spec: PartitionSpec) -> list[ClientRows]:
         """Split each client's own rows by seed, client and these rows; others have none."""
         if spec.partition != "natural" or spec.sizes != "equal":
-            field = "sizes" if spec.partition == "natural" else "partition"
+            name = "sizes" if spec.partition == "natural" else "partition"
             raise UserError(
-                f"{field} = {getattr(spec, field)} does not go with problem {self.name}, in which "
+                f"{name} = {getattr(spec, name)} does not go with problem {self.name}, in which "
                 "every client has rows of its own: leave it out."
             )
         if self.files and len(self.files) != spec.clients:

@@ -6,6 +6,7 @@ import importlib
 import os
 import sys
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from comity.errors import UserError, unknown
@@ -20,6 +21,7 @@ from comity.problems import (
     schema_pictures,
 )
 from comity.problems.base import Problem
+from comity.problems.own_rows import RowsReport
 
 _REGISTRY: dict[str, Problem] = {
     problem.name: problem
@@ -68,17 +70,36 @@ def resolved(values: Mapping[str, Any]) -> dict[str, Any]:
     return _kind(values).resolved(values)
 
 
+def check_rows(values: Mapping[str, Any], path: str | Path) -> RowsReport:
+    """Return how a file of rows fits a public schema; nothing is written or sent.
+
+    Args:
+        values: The ``[problem]`` table, with a ``kind``; its ``rows`` are not looked at.
+        path: The rows: a CSV file, or pictures.
+    """
+    check = _kind(values).check_rows
+    if check is None:
+        raise UserError(
+            f"problem.kind is missing: rows are checked against a public schema, which is of kind "
+            f"{' or '.join(_KINDS)}."
+        )
+    return check(values, path)
+
+
 class _Kind(NamedTuple):
-    """Two functions of a description: the problem, and the description filled in."""
+    """Functions of a description: the problem, the description filled in, and a check of rows."""
 
     described: Callable[[Mapping[str, Any]], Problem]
     resolved: Callable[[Mapping[str, Any]], dict[str, Any]]
+    check_rows: Callable[[Mapping[str, Any], str | Path], RowsReport] | None = None
 
 
 _OWN_TABLE = _Kind(own_table.described, own_table.resolved)
 _KINDS = {
-    "table": _Kind(schema.described, schema.resolved),
-    "pictures": _Kind(schema_pictures.described, schema_pictures.resolved),
+    "table": _Kind(schema.described, schema.resolved, schema.check_rows),
+    "pictures": _Kind(
+        schema_pictures.described, schema_pictures.resolved, schema_pictures.check_rows
+    ),
 }
 """Problems with a public schema, by the kind that a description names."""
 

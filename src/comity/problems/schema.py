@@ -19,7 +19,6 @@ from comity.datasets.columns import Columns, read_columns, text_of
 from comity.datasets.encoding import plain_text
 from comity.datasets.schema import (
     Column,
-    Finding,
     Schema,
     federated_scales,
     scale_statistics,
@@ -35,7 +34,14 @@ from comity.problems.fairness import (
     needs,
     table_samples,
 )
-from comity.problems.own_rows import OwnRows, OwnRowsProblem, RowsFile, located, rows_files
+from comity.problems.own_rows import (
+    OwnRows,
+    OwnRowsProblem,
+    RowsFile,
+    RowsReport,
+    located,
+    rows_files,
+)
 from comity.settings import Settings, build, setting
 
 Scale = tuple[FiniteFloat, PositiveFloat]
@@ -311,45 +317,22 @@ def _learned(problem: SchemaProblem) -> Mapping[str, tuple[float, float]]:
 # -- own rows against the schema -----------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class RowsReport:
-    """What `check_rows` found, for the eyes of the rows' owner."""
-
-    rows: int
-    findings: tuple[Finding, ...]
-    """Faults; rows without any can be learned from."""
-    counts: Mapping[str, Mapping[str, tuple[int, int]]]
-    """Rows with label no and yes, by sensitive attribute and value; empty if there are faults."""
-    unused: tuple[str, ...]
-    """Columns of the file that the schema does not name."""
-    notes: tuple[str, ...] = ()
-    """Remarks, e.g. on cells that count as other."""
-
-
 def check_rows(values: Mapping[str, Any], path: str | Path) -> RowsReport:
-    """Return how a file of rows fits a public schema; nothing is written or sent.
-
-    Args:
-        values: The ``[problem]`` table; its ``rows`` are not looked at.
-        path: The CSV file.
-    """
+    """Return how a file of rows fits a public schema; see `comity.problems.check_rows`."""
     problem = described({**values, "rows": [str(path)], "sha256": []})
     schema, columns = problem.schema, read_columns(Path(path), "rows")
     count = len(next(iter(columns.values())))
     used = {schema.label, *(column.name for column in schema.columns)}
     unused = tuple(name for name in columns if name not in used)
     if findings := tuple(schema.findings(columns)):
-        return RowsReport(count, findings, {}, unused)
-    table = problem.table.of(0)
-    short = (Finding("", None, f"the file {fault}") for fault in problem.shortages(0))
+        return RowsReport(count, findings, unused=unused)
+    table = schema.table(columns, str(path))
     counts = {
-        name: {
-            value: (
-                int(((codes == code) & (table.label == 0)).sum()),
-                int(((codes == code) & (table.label == 1)).sum()),
-            )
-            for code, value in enumerate(table.attribute_values[name])
+        f"{name} = {value}": {
+            label: int(((codes == code) & (table.label == number)).sum())
+            for number, label in enumerate(("no", "yes"))
         }
         for name, codes in table.sensitive.items()
+        for code, value in enumerate(table.attribute_values[name])
     }
-    return RowsReport(count, tuple(short), counts, unused, table.notes)
+    return RowsReport(count, problem.shortage_findings(0), counts, unused, table.notes)

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -16,11 +17,19 @@ from torch import Tensor, nn
 from comity.core.phases import Batch
 from comity.datasets.album import Album
 from comity.datasets.own_pictures import Shape, read_pictures
+from comity.datasets.schema import Finding
 from comity.errors import UserError
 from comity.problems.data import Samples
 from comity.problems.images import ImageProblem, album_samples, image_problem
 from comity.problems.networks import cnn, mlp
-from comity.problems.own_rows import OwnRows, OwnRowsProblem, RowsFile, located, rows_files
+from comity.problems.own_rows import (
+    OwnRows,
+    OwnRowsProblem,
+    RowsFile,
+    RowsReport,
+    located,
+    rows_files,
+)
 from comity.settings import build, setting
 
 _NETWORKS = {"cnn": cnn, "mlp": mlp}
@@ -120,3 +129,16 @@ class PicturesProblem(OwnRowsProblem, ImageProblem):
     def constant(self, batch: Batch) -> Tensor:
         """Return logits that always name a client's commonest class: the counts of the classes."""
         return F.one_hot(batch["label"], len(self.source.classes)).sum(dim=0).float()
+
+
+def check_rows(values: Mapping[str, Any], path: str | Path) -> RowsReport:
+    """Return how pictures fit declared classes and shape; see `comity.problems.check_rows`."""
+    problem = described({**values, "rows": [str(path)], "sha256": []})
+    classes = problem.source.classes
+    try:
+        album = read_pictures(Path(path), classes, problem.source.shape)
+    except UserError as error:
+        return RowsReport(0, (Finding("", None, str(error)),))
+    totals = np.bincount(album.labels, minlength=len(classes)).tolist()
+    counts = {name: {"pictures": total} for name, total in zip(classes, totals, strict=True)}
+    return RowsReport(len(album.labels), problem.shortage_findings(0), counts)
