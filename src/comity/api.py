@@ -242,7 +242,8 @@ def reproduce(
     for comparison in reproduction.comparisons:
         _draw(comparison)
     if table in praffl.TABLES or reproduction.results.get("across"):
-        reports.write_reproduction(reproduction.path, reproduction.results)
+        runs = [part.runs for part in reproduction.comparisons if isinstance(part, Comparison)]
+        reports.write_reproduction(reproduction.path, reproduction.results, runs)
     return reproduction
 
 

@@ -6,7 +6,7 @@ written.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -66,16 +66,17 @@ def write_searches_report(comparison: SearchComparison) -> Path:
     return writing.report_searches(comparison)
 
 
-def write_reproduction(path: Path, results: Mapping[str, Any]) -> None:
+def write_reproduction(path: Path, results: Mapping[str, Any], runs: Sequence[Runs] = ()) -> None:
     """Draw our figures beside the printed ones of a table into a directory.
 
     Args:
         path: The directory.
         results: The figures, as in the table's JSON file.
+        runs: The runs of each comparison behind the table.
     """
     from comity.report import writing
 
-    writing.draw_reproduction(path, results)
+    writing.draw_reproduction(path, results, runs)
 
 
 __all__ = [

@@ -62,6 +62,7 @@ def history_entry(
         "declined": metrics.declined.tolist(),
         "clusters": record.clusters,
         "chosen": record.chosen,
+        **({} if record.worth is None else {"validation_hypervolume": record.worth}),
         "conflict": record.conflict,
         **({"server": record.diagnostics} if record.diagnostics else {}),
         "mixing": _vectors(record.mixing if _drawable(record.mixing) else None),

@@ -99,6 +99,8 @@ class HistoryEntry(TypedDict):
     declined: list[bool]
     clusters: list[list[int]] | None
     chosen: bool
+    validation_hypervolume: NotRequired[float]
+    """Mean over clients of what their models reach on validation data, where all report it."""
     conflict: dict[str, float] | None
     server: NotRequired[dict[str, Any]]
     mixing: Vectors
@@ -333,6 +335,7 @@ class PerClientRow(TypedDict):
 
     problem: str
     clients: int
+    partition: NotRequired[str]
     split: NotRequired[float]
     algorithm: str
     centralised: bool
@@ -340,6 +343,14 @@ class PerClientRow(TypedDict):
     ours: Spread
     trivial: float
     reference: float | None
+    measures: NotRequired[dict[str, PrintedValue]]
+    """Means over clients of what a table shows beside the hypervolume."""
+    each: NotRequired[list[list[Metrics]]]
+    """The same per seed and client."""
+    rounds: NotRequired[list[list[float]]]
+    """Validation hypervolume per seed and round."""
+    fit: NotRequired[Metrics | None]
+    """The curve of linear convergence that is nearest to the mean over seeds."""
 
 
 class TrainingTime(TypedDict):
@@ -353,8 +364,10 @@ class PerClientResults(ReproductionNotes):
     """A printed table of hypervolumes per client beside ours."""
 
     measure: str
-    across: Literal["clients", "split"] | None
+    across: Literal["clients", "split", "partition"] | None
     """Setting that the table varies; None where it has one panel per problem."""
+    shows: NotRequired[Literal["fronts", "splits", "responses", "losses", "rounds"]]
+    """What stands beside the hypervolume; absent where it stands alone."""
     reading: NotRequired[Literal["meant", "public"]]
     """Rules as meant, or with the known defects of the public code."""
     reference_point: list[float]

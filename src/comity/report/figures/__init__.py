@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -16,6 +16,7 @@ from comity.report.figures.front import front
 from comity.report.figures.fronts import fronts
 from comity.report.figures.growth import growth
 from comity.report.figures.learning import learning
+from comity.report.figures.losses import losses
 from comity.report.figures.mixing import mixing, similarity
 from comity.report.figures.partition import partition
 from comity.report.figures.reaches import reaches
@@ -24,6 +25,7 @@ from comity.report.figures.rewards import rewards
 from comity.report.figures.rounds import rounds
 from comity.report.figures.scores import scores
 from comity.report.figures.search_front import search_front
+from comity.report.figures.spanned import spanned_figure
 from comity.report.figures.spans import response, spans
 from comity.report.figures.style import save
 from comity.report.figures.weights import weights
@@ -49,6 +51,7 @@ def draw_run(run: Run) -> Pictures:
             "front": front(run),
             "spans": spans(run),
             "response": response(run),
+            "losses": losses(run),
             "rewards": rewards(run),
         }
     figures |= {
@@ -88,14 +91,19 @@ def draw_searches(comparison: SearchComparison) -> Pictures:
     return _save_all(comparison.path, {"growth": growth(growths_of(comparison))})
 
 
-def draw_reproduction(path: Path, results: Mapping[str, Any]) -> Pictures:
+def draw_reproduction(
+    path: Path, results: Mapping[str, Any], runs: Sequence[Runs] = ()
+) -> Pictures:
     """Draw a printed table of hypervolumes per client, or against a setting, beside ours.
 
     Args:
         path: The directory of the picture, which is named after the table.
         results: The JSON content of the reproduction.
+        runs: The runs of each comparison behind it.
     """
-    if results["measure"] == "own_hypervolume":
+    if "shows" in results:
+        figure = spanned_figure(cast(PerClientResults, results), runs)
+    elif results["measure"] == "own_hypervolume":
         figure = reproduction_figure(cast(PerClientResults, results))
     else:
         figure = setting_figure(cast(ReproductionResults, results))
@@ -129,6 +137,7 @@ __all__ = [
     "fronts",
     "growth",
     "learning",
+    "losses",
     "mixing",
     "partition",
     "reaches",
@@ -140,6 +149,7 @@ __all__ = [
     "search_front",
     "setting_figure",
     "similarity",
+    "spanned_figure",
     "spans",
     "weights",
 ]

@@ -29,6 +29,8 @@ CAPTIONS = {
     "hypervolume per client is the mean over these sets. " + _MAXIMISED,
     "response": "From preference to outcome: a client's scores by its weight on the first "
     "objective.",
+    "losses": "What training makes small, beside what is judged: at the same preferences, on the "
+    "same test samples.",
     "reaches": "An algorithm whose models take any preference has a mean over clients at one after "
     "another: a line, or a cloud with more than two objectives. One with a single model for a "
     "client has a single mean. " + _MAXIMISED,

@@ -11,6 +11,7 @@ from rich.text import Text
 from comity.report.captions import model_heading, reproduction_caption
 from comity.report.measures import display_names, mean_and_std, number, vector
 from comity.report.tables.layout import empty_table
+from comity.report.tables.spanned import spanned_table
 from comity.runs.schema import (
     PerClientResults,
     ReproductionResults,
@@ -24,6 +25,8 @@ def reproduction_table(results: Mapping[str, Any]) -> Table:
     ``results`` is the JSON content of the reproduction: of one problem, or of hypervolumes per
     client.
     """
+    if "shows" in results:
+        return spanned_table(cast(PerClientResults, results))
     if results["measure"] == "own_hypervolume":
         return _per_client(cast(PerClientResults, results))
     return _one_problem(cast(ReproductionResults, results))
