@@ -17,6 +17,7 @@ from comity.searches import generators
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+MEASURED = [ROOT / "benchmarks" / "RESULTS.md", *(ROOT / "benchmarks" / "results").glob("*.md")]
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
 SHORT = {
@@ -90,8 +91,8 @@ def test_examples(script, tmp_path):
 
 
 def test_links_lead_somewhere():
-    for page in PAGES:
-        for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
+    for page in [*PAGES, *MEASURED]:
+        for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text()):
             assert (page.parent / target).exists(), f"{page.name}: {target}"
 
 
