@@ -131,10 +131,10 @@ def test_the_split_between_the_phases_is_varied(tmp_path):
 def test_runs_of_figure_6_serve_for_figures_8_and_10_and_for_convergence(tmp_path):
     """The same directory: what is finished is used again."""
     out, head = tmp_path / "r", {"only": "praffl-synthetic", "seeds": 1, **TINY, "rounds": 4}
-    made = reproduce("praffl-6", rows=["fedfb", "praffl"], out=out, **head)
+    made = reproduce("praffl-6", rows=["praffl", "fedfb"], out=out, **head)
     runs = comity.open(out / "praffl-synthetic").runs
     (single,), (spanning,) = runs["fedfb", "dirichlet"], runs["praffl", "dirichlet"]
-    beaten, contested = ([row["each"][0][c] for c in range(3)] for row in made.results["rows"])
+    contested, beaten = ([row["each"][0][c] for c in range(3)] for row in made.results["rows"])
     for client in range(3):
         point, points = single.vectors[client], spanning.spans.vectors[client]
         dominates = (points >= point).all(axis=1) & (points > point).any(axis=1)

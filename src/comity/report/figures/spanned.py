@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -48,16 +48,17 @@ def spanned_figure(results: PerClientResults, runs: Sequence[Runs]) -> Figure:
         return _splits(results["rows"])
     if shows == "rounds":
         return _rounds(results["rows"])
+    names = display_names(results["rows"])
+    parts = [_first(part, names) for part in runs]
     if shows == "fronts":
-        names = display_names(results["rows"])
-        return _fronts([_first(part) for part in runs], names, results["across"] == "partition")
-    first = {_title(run): run for part in runs for run in _first(part).values()}
+        return _fronts(parts, names, results["across"] == "partition")
+    first = {_title(run): run for part in parts for run in part.values()}
     return losses_figure(first) if shows == "losses" else _responses(first)
 
 
-def _first(runs: Runs) -> dict[str, Run]:
-    """Return the run of the first seed of each entry."""
-    return {entry: seeds[0] for (entry, _), seeds in runs.items()}
+def _first(runs: Runs, entries: Collection[str]) -> dict[str, Run]:
+    """Return the run of the first seed of each of some entries; a comparison may have others."""
+    return {entry: seeds[0] for (entry, _), seeds in runs.items() if entry in entries}
 
 
 def _title(run: Run) -> str:
@@ -77,8 +78,13 @@ def _fronts(
     parts: Sequence[Mapping[str, Run]], names: Mapping[str, str], by_partition: bool
 ) -> Figure:
     """Draw one row per problem or partition, one column per client."""
-    reached = [{entry: part[entry].reached for entry in part if entry in names} for part in parts]
-    columns = max(len(sets) for part in reached for sets in part.values())
+    reached = [{entry: run.reached for entry, run in part.items()} for part in parts]
+    clients = [len(next(iter(sets.values()))) for sets in reached]
+    columns = max(clients)
+    lowest = [
+        [part for part, count in zip(parts, clients, strict=True) if count > client][-1]
+        for client in range(columns)
+    ]
     figure = canvas(2.35 * columns + 0.4, 1.9 * len(parts) + 0.9)
     grid = figure.subplots(len(parts), columns, squeeze=False)
     looks: dict[str, dict[str, Any]] = {}
@@ -92,7 +98,7 @@ def _fronts(
                 continue
             _front(axes, {entry: vectors[client] for entry, vectors in sets.items()}, looks)
             axes.set_title(f"{name}, client {client}")
-            axes.set(xlabel=x if part is parts[-1] else "", ylabel=y if client == 0 else "")
+            axes.set(xlabel=x if part is lowest[client] else "", ylabel=y if client == 0 else "")
     handles = [
         Line2D([], [], label=f"praffl, {label}", **look)
         for label, look in (
