@@ -15,7 +15,7 @@ from comity import reproductions
 from comity.core.typing import OnRound
 from comity.errors import UserError
 from comity.problems import Problem, register
-from comity.reproductions import Reproduction, praffl, searches
+from comity.reproductions import Reproduction, searches
 from comity.runs.compare import PLAN as COMPARISON
 from comity.runs.compare import Comparison, open_comparison, run_plan, start_comparison
 from comity.runs.directory import Run
@@ -241,9 +241,7 @@ def reproduce(
     )
     for comparison in reproduction.comparisons:
         _draw(comparison)
-    if table in praffl.TABLES or reproduction.results.get("across"):
-        runs = [part.runs for part in reproduction.comparisons if isinstance(part, Comparison)]
-        reports.write_reproduction(reproduction.path, reproduction.results, runs)
+    reports.write_reproduction(reproduction.path, reproduction.results, reproduction.comparisons)
     return reproduction
 
 

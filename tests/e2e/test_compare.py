@@ -78,7 +78,8 @@ def test_a_printed_table_under_one_protocol(comity):
     assert "our defaults" not in done.stdout
     assert not (comity.home / "r" / "ours").exists()
     (row,) = json.loads((comity.home / "r" / "thesis-A.9.json").read_text())["rows"]
-    assert "paper_protocol" in row and "our_defaults" not in row
+    assert "paper_protocol" in row
+    assert "our_defaults" not in row
     assert list((comity.home / "r").glob("*.png"))
     done = comity("reproduce", "thesis-A.9", "--protocol", "both", code=2)
     assert "unknown protocol 'both'" in done.stderr

@@ -14,6 +14,7 @@ from comity.core.typing import OnRound
 from comity.errors import UserError
 from comity.runs import compare
 from comity.runs.compare import Comparison
+from comity.runs.directory import Run
 from comity.runs.execute import free_path
 from comity.runs.parallel import Work
 from comity.searches import comparison as search_comparison
@@ -137,3 +138,18 @@ def models_of(*comparisons: Comparison) -> str:
     every = [run for each in comparisons for runs in each.runs.values() for run in runs]
     keep = {"last" if run.configuration.keep == "last" else "kept" for run in every}
     return " or ".join(sorted(keep))
+
+
+def runs_of(comparison: Comparison, entry: str) -> list[Run]:
+    """Return all runs of an entry, whatever their preferences; an error if there are none.
+
+    Args:
+        comparison: A finished comparison, perhaps of an earlier command.
+        entry: The entry.
+    """
+    runs = [run for (name, _), found in comparison.runs.items() if name == entry for run in found]
+    if not runs:
+        raise UserError(
+            f"{comparison.path}: it holds no runs of {entry}. Choose another directory."
+        )
+    return runs

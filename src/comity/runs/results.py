@@ -8,7 +8,7 @@ from typing import Any, cast
 import numpy as np
 
 from comity.configuration import DEFAULT_PRESET, Configuration
-from comity.core.clusters import adjusted_rand
+from comity.core.clusters import adjusted_rand, labels_of
 from comity.core.pareto import front, hypervolume, reach
 from comity.core.preferences import shared_groups
 from comity.core.typing import AnyArray, FloatArray
@@ -236,9 +236,7 @@ def _clusters(partition: list[list[int]], preferences: FloatArray) -> ClusterRes
     """Return the number of clusters, and their agreement with groups of equal preferences."""
     result: ClusterResult = {"count": len(partition)}
     if (groups := shared_groups(preferences)) is not None:
-        labels = np.zeros(len(preferences), dtype=np.int64)
-        for number, members in enumerate(partition):
-            labels[members] = number
+        labels = labels_of(partition, len(preferences))
         result["adjusted_rand"] = adjusted_rand(labels, groups)
     return result
 

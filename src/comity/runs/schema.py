@@ -300,6 +300,8 @@ class ReproductionRow(TypedDict):
     optimum: float | None
     dropped: NotRequired[dict[str, float]]
     strict_hypervolume: NotRequired[float | None]
+    ranks: NotRequired[dict[str, list[float]]]
+    """Hypervolumes of the front and of those behind it, while points are left, by protocol."""
 
 
 class ReproductionNotes(TypedDict):
@@ -315,7 +317,7 @@ class ReproductionNotes(TypedDict):
     igd_reference: NotRequired[str]
     """The set from which IGD is measured; only where a table has IGD."""
     note: NotRequired[str]
-    """A known fault of the printed table."""
+    """A known fault of the printed table, or what the paper shows instead of one."""
 
 
 class ReproductionResults(ReproductionNotes):

@@ -26,6 +26,7 @@ _PICTURES = {
     "bars": "Side by side",
     "reaches": "Reach of the clients' models",
     "fronts": "Fronts",
+    "solutions": "Solutions",
     "learning": "Learning curves",
     "conflicts": "Conflicts between clients",
 }

@@ -41,6 +41,10 @@ _FRONT = (
 _MISSING = (
     "On the right: what is missing to the best known; a line that ends early has reached it. "
 )
+_SOLUTIONS = (
+    "The fronts of all seeds' searches, on test episodes; large points are those that no other "
+    "model of the same entry dominates. Objectives are maximised: up and to the right is better."
+)
 _WEIGHTS = (
     "The preference weights that were tried, the later the darker. A ring marks those that a model "
     "of the final front was trained for."
@@ -79,6 +83,8 @@ def searches_page(comparison: SearchComparison, pictures: Pictures, script: str)
         section("Measures", _comparison(results)),
         section("Growth", figure("growth", caption, pictures, charts)),
     ]
+    if "solutions" in pictures:
+        body.append(section("Solutions", figure("solutions", _SOLUTIONS, pictures, {})))
     return page(title, body, script)
 
 

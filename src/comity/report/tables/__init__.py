@@ -5,6 +5,7 @@ from __future__ import annotations
 from comity.report.tables.comparisons import comparison_tables
 from comity.report.tables.layout import fit
 from comity.report.tables.reproductions import (
+    measured_table,
     needs_table,
     reproduction_table,
     search_reproduction_table,
@@ -16,6 +17,7 @@ __all__ = [
     "clients_table",
     "comparison_tables",
     "fit",
+    "measured_table",
     "needs_table",
     "points_table",
     "reproduction_table",
