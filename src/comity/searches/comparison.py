@@ -35,6 +35,7 @@ from comity.searches.configuration import (
     split_search_settings,
 )
 from comity.searches.directory import Search
+from comity.searches.effort import mean_effort
 from comity.searches.execution import execute_search_at, rounds_in_all
 
 PLAN, RESULTS = "searches.toml", "searches.json"
@@ -63,7 +64,7 @@ def start_searches(
     """Check the plan of a comparison of searches and write it to a new directory.
 
     Args:
-        problem: A problem with environments, or the name of one.
+        problem: A problem with several objectives, or the name of one.
         generators: Entries, such as ``gap`` or ``annealing[warm_start=true]``; ``random`` is added
             unless there is an entry with random weights.
         seeds: Number of seeds, or the seeds.
@@ -185,7 +186,6 @@ def _tabulate(
     rows: list[SearchRow] = []
     for entry, entry_searches in searches.items():
         results = [search.results for search in entry_searches]
-        steps = [sum(each["environment_steps"].values()) for each in results]
         rows.append(
             {
                 "search": entry,
@@ -194,7 +194,7 @@ def _tabulate(
                 "seeds": [each["seed"] for each in results],
                 "metrics": spread_of(each["metrics"] for each in results),
                 "candidates": float(np.mean([each["candidates"] for each in results])),
-                "environment_steps": float(np.mean(steps)),
+                **mean_effort(results),
                 "growth": growth(entry_searches),
                 "runs": [str(search.path.relative_to(path)) for search in entry_searches],
             }
@@ -217,11 +217,10 @@ def growth(searches: Sequence[Search]) -> list[GrowthEntry]:
     for number in range(min(map(len, histories))):
         at = [history[number] for history in histories]
         values = np.array([entry["hypervolume"] for entry in at])
-        steps = [sum(entry["environment_steps"].values()) for entry in at]
         entries.append(
             {
                 "evaluations": at[0]["evaluations"],
-                "environment_steps": float(np.mean(steps)),
+                **mean_effort(at),
                 "hypervolume": {"mean": float(values.mean()), "std": float(values.std())},
             }
         )
