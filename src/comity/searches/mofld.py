@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from comity.algorithms import Declaration
 from comity.configuration import Configuration
 from comity.core.fleet import Fleet
 from comity.core.rng import stream, torch_seeded
@@ -30,6 +31,15 @@ from comity.searches.evaluation import evaluation_of
 from comity.searches.state import SearchState
 
 _CHECKPOINT_SECONDS = 10.0
+DECLARATION = Declaration(
+    "mofld",
+    title="MOFL/D",
+    paper="Hartmann et al., 2023",
+    place="server-led",
+    method="linearised objectives; metaheuristic on weights",
+    communication="that of the federations",
+)
+"""What this search is, and its place in the taxonomy."""
 
 
 class MOFLD:
