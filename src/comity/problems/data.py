@@ -204,14 +204,14 @@ class DataProblem(Problem, metaclass=_FunctionsAsMethods):
 
     def client_rows(self) -> list[ClientRows]:
         """Return the rows of each client of each federation."""
-        return self._dealt()[0] * self.federations
+        return self._dealt()[0]
 
     def server_rows(self) -> IntArray:
         """Return the rows that the server of a search holds, in place of the clients."""
         return self._dealt()[1]
 
     def _dealt(self) -> tuple[list[ClientRows], IntArray]:
-        """Return the rows of each client of one federation, and those of the server."""
+        """Return the rows of each client of each federation, and those of the server."""
         if self.partition_spec is None:
             raise UserError(f"problem {self.name}: its data have not been dealt out.")
         return _deal(self, self.partition_spec)
@@ -236,8 +236,9 @@ class DataProblem(Problem, metaclass=_FunctionsAsMethods):
         return self.prepare(longer, self._train())["inputs"][len(samples.columns["inputs"]) :]
 
     def _train(self) -> IntArray:
-        """Return the training rows of all clients."""
-        return np.concatenate([rows.train for rows in self._dealt()[0]])
+        """Return the training rows of all clients, once."""
+        rows = self.client_rows()
+        return np.concatenate([client.train for client in rows[: len(rows) // self.federations]])
 
     def trivial(self, clients: Sequence[int], seed: int, episodes: int) -> FloatArray:
         """Return the test scores of the constant output, one row per client."""
@@ -318,7 +319,7 @@ def _deal(problem: DataProblem, spec: PartitionSpec) -> tuple[list[ClientRows], 
     samples = problem.samples()
     clients = problem.partition(samples, spec)
     if not problem.withheld:
-        return clients, np.zeros(0, dtype=np.int64)
+        return clients * problem.federations, np.zeros(0, dtype=np.int64)
     draw = stream(spec.seed, "server rows")
     clients, server = withhold(clients, samples.strata, problem.withheld, draw)
     for name, serving in samples.needed.values():
@@ -332,7 +333,7 @@ def _deal(problem: DataProblem, spec: PartitionSpec) -> tuple[list[ClientRows], 
             f"search.server_share = {problem.withheld:g}: the server gets no row on which it could "
             "evaluate models; raise the share."
         )
-    return clients, server
+    return clients * problem.federations, server
 
 
 @lru_cache(maxsize=4)
