@@ -22,6 +22,7 @@ from comity.core.typing import OnRound
 from comity.errors import UserError
 from comity.problems import Problem, register
 from comity.problems import find as find_problem
+from comity.problems.own_table import resolved
 from comity.runs.compare import merge, seed_list, spread_of, start
 from comity.runs.directory import CONFIG
 from comity.runs.execute import check_workers, free_path
@@ -54,7 +55,7 @@ class SearchComparison:
 
 
 def start_searches(
-    problem: str | Problem,
+    problem: str | Problem | Mapping[str, Any],
     *,
     generators: Sequence[str],
     seeds: int | Sequence[int] = 3,
@@ -64,7 +65,7 @@ def start_searches(
     """Check the plan of a comparison of searches and write it to a new directory.
 
     Args:
-        problem: A problem with several objectives, or the name of one.
+        problem: A problem with several objectives, the name of one, or a table that describes one.
         generators: Entries, such as ``gap`` or ``annealing[warm_start=true]``; ``random`` is added
             unless there is an entry with random weights.
         seeds: Number of seeds, or the seeds.
@@ -73,6 +74,8 @@ def start_searches(
     """
     if isinstance(problem, Problem):
         problem = register(problem).name
+    elif isinstance(problem, Mapping):
+        problem = resolved(problem)
     entries = list(generators)
     if "random" not in {entry.partition("[")[0] for entry in entries}:
         entries.append("random")
@@ -83,7 +86,7 @@ def start_searches(
         "settings": settings,
     }
     _configurations(plan)  # a mistake must show before anything is written
-    path = Path(out) if out is not None else free_path(problem, "searches")
+    path = Path(out) if out is not None else free_path(find_problem(problem).name, "searches")
     start(path, PLAN, plan)
     return path
 
@@ -113,8 +116,9 @@ def run_search_plan(
         if not search.finished
     ]
     jobs = [Job(search.path, rounds_in_all(search.configuration)) for search in unfinished]
-    run_jobs(jobs, work, find_problem(str(plan["problem"])), workers, on_round)
-    results = _tabulate(plan["problem"], searches, path)
+    problem = find_problem(plan["problem"])
+    run_jobs(jobs, work, problem, workers, on_round)
+    results = _tabulate(problem.name, searches, path)
     write_whole(path / RESULTS, (json.dumps(results, indent=2) + "\n").encode())
     return SearchComparison(path, results, searches)
 

@@ -186,7 +186,8 @@ def configure_search(values: Mapping[str, Any]) -> SearchConfiguration:
         **{key: value for key, value in values.items() if key not in ("search", generator.name)},
     }
     for name, value in inner.items():
-        if isinstance(value, Mapping) and name not in (str(inner["algorithm"]), problem.learner):
+        known = ("problem", str(inner["algorithm"]), problem.learner)
+        if isinstance(value, Mapping) and name not in known:
             raise unknown("table of settings", name, ["search", generator.name, problem.learner])
     learner = inner.get(problem.learner, {})
     if isinstance(learner, Mapping):  # if not, the run's configuration refuses it
