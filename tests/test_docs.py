@@ -66,6 +66,7 @@ def test_shell(text, tmp_path, monkeypatch):
             more = more[:at] + more[at + 2 :]
         if any(isinstance(problem, DataProblem) for problem in named):
             more = [word.replace("dqn.local_steps=32", "supervised.local_steps=2") for word in more]
+            more = [word.replace("dqn.learning_starts=16", "search.candidates=2") for word in more]
         if "thesis-3.2" in words:
             more = ["--set", "dqn.total_steps=64", "--set", "search.iterations=1"]
             more += ["--set", "search.candidates=1", "--seeds", "1", "--rows", "3/10k"]

@@ -103,7 +103,7 @@ def search(
     """Search for a whole front: ``comity.search("deep-sea-treasure", generator="gap")``.
 
     Args:
-        problem: A problem with environments, or the name of one.
+        problem: A problem with several objectives, or the name of one.
         out: The directory, which must not exist yet; default: a new one under ``runs/``.
         workers: Processes that share the clients; results do not depend on it.
         on_round: Called after each round with rounds done, rounds in all and a short text.
@@ -129,7 +129,7 @@ def compare_searches(
     """Run each search with each seed, and tabulate. Random weights always take part.
 
     Args:
-        problem: A problem with environments, or the name of one.
+        problem: A problem with several objectives, or the name of one.
         generators: Entries, such as ``"gap"`` or ``"annealing[warm_start=true]"``.
         seeds: Number of seeds, or the seeds.
         out: The directory, which must not exist yet; default: a new one under ``runs/``.

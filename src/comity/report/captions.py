@@ -15,7 +15,7 @@ from comity.report.measures import (
     vector,
 )
 from comity.report.series.learning import Runs
-from comity.report.terms import comparison_terms
+from comity.report.terms import ENVIRONMENTS, comparison_terms, search_terms
 from comity.runs.schema import (
     ComparisonResults,
     FrontPoint,
@@ -27,6 +27,7 @@ from comity.runs.schema import (
     SearchResults,
     SeededRow,
 )
+from comity.searches.effort import total_steps
 
 _REMARKS = {
     "own_hypervolume": "Hypervolume per client: of what a client's own model reaches, mean over "
@@ -123,31 +124,41 @@ def search_columns(results: SearchResults) -> dict[str, Metrics]:
 
 def search_caption(results: SearchResults) -> str:
     """Return the caption of a search's measures."""
-    reference = vector(results["reference_point"])
-    parts = [f"On test episodes. Reference point of the hypervolume: {reference}."]
+    terms, reference = search_terms(results), vector(results["reference_point"])
+    parts = [f"On {terms.tests}. Reference point of the hypervolume: {reference}."]
     if cut := results["cut_by_reference_point"]:
         verbs = ("does", "counts") if cut == 1 else ("do", "count")
         parts.append(
             f"Attention: {cut} of the points found {verbs[0]} not lie above it and {verbs[1]} "
             "nothing for the hypervolume."
         )
+    if dropped := results.get("dropped"):
+        parts.append(
+            f"{dropped} of the points found {'counts' if dropped == 1 else 'count'} for nothing: "
+            "perfectly fair, as one that always gives the same answer is."
+        )
     parts.append(f"Found with {_cost(results)}.")
     if "control" in results:
         parts.append(f"Control: random weights, {_cost(results['control'])}.")
+    if "samples" in results:
+        parts.append(f"Trivial: {terms.trivial}.")
     return " ".join(parts)
 
 
 def _cost(results: SearchResults | SearchControl) -> str:
-    steps = sum(results["environment_steps"].values())
-    return f"{results['candidates']} candidates and {steps:,} environment steps"
+    unit = search_terms(results).unit
+    return f"{results['candidates']} candidates and {total_steps(results):,} {unit}"
 
 
 def searches_caption(comparison: SearchComparisonResults) -> str:
     """Return the caption of a comparison of searches."""
+    terms = search_terms(comparison["rows"][0])
+    steps = f"{terms.unit} of all clients"
+    if terms is ENVIRONMENTS:
+        steps += " and the server"
     return (
         f"{seeds_text(comparison['rows'])}; the best is marked ★. Hypervolume after a part of the "
-        "iterations is on the server's evaluation, all else on test episodes. Steps are those of "
-        "all clients and the server in the environment. "
+        f"iterations is on the server's evaluation, all else on {terms.tests}. Steps: {steps}. "
         f"Reference point of the hypervolume: {vector(comparison['reference_point'])}"
     )
 

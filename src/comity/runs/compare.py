@@ -25,6 +25,7 @@ from comity.configuration import (
     configure,
     parse_setting,
     read_toml,
+    with_grids,
 )
 from comity.core.pareto import front, igd
 from comity.core.storage import write_whole
@@ -74,7 +75,8 @@ def start_comparison(
 
     Args:
         problem: A name, a problem, or a table that describes a problem.
-        algorithms: Entries, such as ``fedavg``, ``fedavg+ft`` or ``fedpref[clustering=false]``.
+        algorithms: Entries, such as ``fedavg``, ``fedavg+ft`` or ``fedpref[clustering=false]``;
+            ``fedpref[grid]`` stands for all of the grid that a paper prints for this problem.
         seeds: Number of seeds, or the seeds.
         preferences: One distribution of preferences, or several.
         out: The directory to create; default: a new one under ``runs/``.
@@ -86,7 +88,7 @@ def start_comparison(
         problem = resolved(problem)
     plan = {
         "problem": problem,
-        "algorithms": list(algorithms),
+        "algorithms": with_grids(algorithms, find_problem(problem)),
         "seeds": seed_list(seeds),
         "preferences": [preferences] if isinstance(preferences, str) else list(preferences),
         "settings": settings,

@@ -189,16 +189,29 @@ class FrontPoint(TypedDict):
     model: str
 
 
-class SearchControl(TypedDict):
+class SearchEffort(TypedDict, total=False):
+    """Steps of all clients: in environments, those of the server too, by kind; or on data."""
+
+    environment_steps: dict[str, int]
+    training_steps: int
+
+
+class MeanEffort(TypedDict, total=False):
+    """Steps of a search, the mean over seeds: in environments, or on data."""
+
+    environment_steps: float
+    training_steps: float
+
+
+class SearchControl(SearchEffort):
     """The same search with random weights, for comparison."""
 
     generator: str
     metrics: Metrics
     candidates: int
-    environment_steps: dict[str, int]
 
 
-class SearchResults(TypedDict):
+class SearchResults(SearchEffort):
     """The content of a search's ``results.json``."""
 
     problem: str
@@ -214,16 +227,18 @@ class SearchResults(TypedDict):
     harvest: bool
     keep: str
     reference_point: list[float]
-    episodes: dict[str, int]
+    episodes: NotRequired[dict[str, int]]
+    samples: NotRequired[dict[str, int]]
     metrics: Metrics
     metrics_evaluation: Metrics
+    dropped: NotRequired[int]
     cut_by_reference_point: int
     trivial: Metrics
     optimum: NotRequired[Metrics]
     front: list[FrontPoint]
     communication: Communication
-    environment_steps: dict[str, int]
-    environment_steps_per_client: int
+    environment_steps_per_client: NotRequired[int]
+    training_steps_per_client: NotRequired[int]
     control: NotRequired[SearchControl]
 
 
@@ -235,7 +250,7 @@ class CandidateEntry(TypedDict):
     start: int | None
 
 
-class SearchEntry(TypedDict):
+class SearchEntry(SearchEffort):
     """One line of a search's ``history.jsonl``: one iteration."""
 
     iteration: int
@@ -243,20 +258,18 @@ class SearchEntry(TypedDict):
     evaluations: int
     hypervolume: float
     front: list[list[float]]
-    environment_steps: dict[str, int]
     communication: Communication
     events: list[str]
 
 
-class GrowthEntry(TypedDict):
+class GrowthEntry(MeanEffort):
     """Hypervolume after an iteration, over seeds."""
 
     evaluations: int
-    environment_steps: float
     hypervolume: Spread
 
 
-class SearchRow(TypedDict):
+class SearchRow(MeanEffort):
     """One entry of a comparison of searches."""
 
     search: str
@@ -265,7 +278,6 @@ class SearchRow(TypedDict):
     seeds: list[int]
     metrics: dict[str, Spread]
     candidates: float
-    environment_steps: float
     growth: list[GrowthEntry]
     runs: list[str]
 
