@@ -15,7 +15,7 @@ from comity import reproductions
 from comity.core.typing import OnRound
 from comity.errors import UserError
 from comity.problems import Problem, register
-from comity.reproductions import Reproduction, praffl, searches
+from comity.reproductions import Reproduction, pictures, praffl, searches
 from comity.runs.compare import PLAN as COMPARISON
 from comity.runs.compare import Comparison, open_comparison, run_plan, start_comparison
 from comity.runs.directory import Run
@@ -83,7 +83,8 @@ def compare(
         workers: Processes that share the runs.
         on_round: Called after each round of any run.
         **settings: Settings of `run`, the same for all entries; tables of algorithms that take no
-            part are refused.
+            part are refused. And ``target``: on data with one objective, a validation accuracy;
+            the table has when each entry reaches it.
     """
     check_workers(workers)
     path = start_comparison(
@@ -232,7 +233,8 @@ def reproduce(
         workers: Processes that share the runs.
         on_round: Called after each round of any run.
         **settings: ``only`` (the problem, if the table has several), ``seeds``, ``preferences``
-            where the table does not fix them, and settings of `run` or `search`.
+            where the table does not fix them, other arguments of the table's plan, and settings of
+            `run` or `search`.
     """
     check_workers(workers)
     work = finish_search_at if table in searches.TABLES else finish_run_at
@@ -241,7 +243,8 @@ def reproduce(
     )
     for comparison in reproduction.comparisons:
         _draw(comparison)
-    if table in praffl.TABLES or reproduction.results.get("across"):
+    drawn = table in praffl.TABLES or table in pictures.TABLES
+    if drawn or reproduction.results.get("across"):
         reports.write_reproduction(reproduction.path, reproduction.results)
     return reproduction
 

@@ -6,12 +6,12 @@ from typing import Any
 
 from comity.core.typing import OnRound
 from comity.errors import UserError, unknown
-from comity.reproductions import fairness, federations, praffl, searches
+from comity.reproductions import fairness, federations, pictures, praffl, searches
 from comity.reproductions.campaign import Campaign, Reproduction, execute_campaign
 from comity.reproductions.printed import Needs
 from comity.runs.parallel import Work
 
-_MODULES = (searches, federations, fairness, praffl)
+_MODULES = (searches, federations, fairness, praffl, pictures)
 TABLES: dict[str, Callable[..., Campaign[Any]]] = {
     table: module.plan for module in _MODULES for table in module.TABLES
 }

@@ -18,6 +18,7 @@ from comity.report.figures.growth import growth
 from comity.report.figures.learning import learning
 from comity.report.figures.mixing import mixing, similarity
 from comity.report.figures.partition import partition
+from comity.report.figures.picture_tables import picture_table_figure
 from comity.report.figures.reaches import reaches
 from comity.report.figures.reproduction import reproduction_figure, setting_figure
 from comity.report.figures.rewards import rewards
@@ -31,6 +32,7 @@ from comity.report.measures import has_single_objective
 from comity.report.series.growth import growth_of, growths_of
 from comity.report.series.learning import Runs
 from comity.runs.directory import Run
+from comity.runs.picture_schema import PictureResults
 from comity.runs.schema import ComparisonResults, PerClientResults, ReproductionResults
 from comity.searches import Search
 from comity.searches.comparison import SearchComparison
@@ -89,13 +91,15 @@ def draw_searches(comparison: SearchComparison) -> Pictures:
 
 
 def draw_reproduction(path: Path, results: Mapping[str, Any]) -> Pictures:
-    """Draw a printed table of hypervolumes per client, or against a setting, beside ours.
+    """Draw a printed table beside ours: on pictures, per client, or against a setting.
 
     Args:
         path: The directory of the picture, which is named after the table.
         results: The JSON content of the reproduction.
     """
-    if results["measure"] == "own_hypervolume":
+    if "measures" in results:
+        figure = picture_table_figure(cast(PictureResults, results))
+    elif results["measure"] == "own_hypervolume":
         figure = reproduction_figure(cast(PerClientResults, results))
     else:
         figure = setting_figure(cast(ReproductionResults, results))
@@ -131,6 +135,7 @@ __all__ = [
     "learning",
     "mixing",
     "partition",
+    "picture_table_figure",
     "reaches",
     "reproduction_figure",
     "response",

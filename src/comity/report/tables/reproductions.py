@@ -11,6 +11,8 @@ from rich.text import Text
 from comity.report.captions import model_heading, reproduction_caption
 from comity.report.measures import display_names, mean_and_std, number, vector
 from comity.report.tables.layout import empty_table
+from comity.report.tables.pictures import picture_table
+from comity.runs.picture_schema import PictureResults
 from comity.runs.schema import (
     PerClientResults,
     ReproductionResults,
@@ -21,9 +23,11 @@ from comity.runs.schema import (
 def reproduction_table(results: Mapping[str, Any]) -> Table:
     """Return a printed table beside ours, under the paper's protocol and our defaults.
 
-    ``results`` is the JSON content of the reproduction: of one problem, or of hypervolumes per
-    client.
+    ``results`` is the JSON content of the reproduction: of one problem, of hypervolumes per
+    client, or of accuracies on pictures.
     """
+    if "measures" in results:
+        return picture_table(cast(PictureResults, results))
     if results["measure"] == "own_hypervolume":
         return _per_client(cast(PerClientResults, results))
     return _one_problem(cast(ReproductionResults, results))
