@@ -277,8 +277,9 @@ def printed(table: str) -> dict[Key, float]:
     about = TABLES[table]
     names = {about.names[row] for row in about.rows if row in about.names}
     return {
-        (data, row["setting"], row["algorithm"], row["metric"]): mean
-        / (100 if row["metric"].endswith("_percent") else 1)
+        (data, row["setting"], row["algorithm"], row["metric"]): round(
+            mean / (100 if row["metric"].endswith("_percent") else 1), 6
+        )
         for file in about.files
         for data in PRINTED_DATA
         for row, (mean, _) in read_printed(file, data)

@@ -47,8 +47,7 @@ def picture_table(results: PictureResults) -> Table:
     gains = [name for name in ("host", "control") if any(name in _over(row) for row in rows)]
     for name in gains:
         table.add_column(f"over {name}", justify="right")
-    # a table of times says already how soon
-    soon = "seconds" not in measures and any("how_soon" in row for row in rows)
+    soon = _shows_how_soon(results)
     for heading in ("target, %", "rounds to it", "seconds to it") if soon else ():
         table.add_column(heading, justify="right")
     for row, part, previous in zip(rows, parts, [None, *parts], strict=False):
@@ -96,7 +95,7 @@ def picture_caption(results: PictureResults) -> str:
             "Over host, over control: gain in points, seed by seed; the control, scaled-mean, is "
             "the plain mean made as long as ConFREE's step"
         )
-    if "seconds" not in results["measures"] and any("how_soon" in row for row in rows):
+    if _shows_how_soon(results):
         parts.append("Target: in validation accuracy of all clients, measured in some rounds only")
     parts.append(_printed_text(results))
     return ". ".join(part for part in parts if part) + "."
@@ -129,6 +128,13 @@ def _lower(title: str) -> str:
 def _parts(results: PictureResults) -> list[str]:
     """Return the names of what differs between parts of the table."""
     return ["partition", *results["varied"]]
+
+
+def _shows_how_soon(results: PictureResults) -> bool:
+    """Whether there is room for when rows reach the target."""
+    rows = results["rows"]
+    crowded = len(results["measures"]) > 1 or any("over" in row for row in rows)
+    return not crowded and any("how_soon" in row for row in rows)
 
 
 def _value(row: PictureRow, name: str) -> object:
