@@ -186,6 +186,7 @@ def content(table, rows, problem="cifar10", **protocol):
         "across": about.across,
         "varied": list(about.varied),
         "protocol": {**PROTOCOL, **protocol},
+        "note": about.note,
         "rows": rows,
         "printed_elsewhere": [],
     }
@@ -203,6 +204,7 @@ def test_print_stands_beside_ours_only_where_all_is_as_printed():
     text = shown(results)
     assert "79.43" in text
     assert "70 ± 1" in text
+    assert "the authors' machine" in text
     (axes,) = picture_table_figure(results).axes
     (paper,) = [line for line in axes.lines if line.get_gid() == "printed"]
     np.testing.assert_allclose(paper.get_xdata(), [79.43, 81.76])
@@ -227,6 +229,9 @@ def test_times_stand_in_panels_of_their_own():
         "seconds_to_stable": 870.61,
         "accuracy_when_stable": 0.794,
     }
+    (other,) = elsewhere = [row("fedavg", dict.fromkeys(rows[0]["ours"], 1.0), partition="naive")]
+    set_beside(content("pfedrlla-4", elsewhere), USUAL)
+    assert other["printed"] == {}, "print is of another partition"
     labels = [axes.get_xlabel() for axes in picture_table_figure(results).axes]
     assert labels == ["seconds", "seconds per round", "seconds to stable", "when stable, %"]
 

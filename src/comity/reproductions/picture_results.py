@@ -114,6 +114,9 @@ def set_beside(results: PictureResults, usual: Mapping[str, Any]) -> None:
     alike = all(common.get(name, value) == value for name, value in usual.items())
     if problem in DATA and alike:
         for row in results["rows"]:
+            # some printed settings do not name the partition
+            if row["partition"] not in TABLES[table].partitions_of(problem):
+                continue
             for measure in results["measures"]:
                 key = printed_key(table, row["algorithm"], measure, dict(row), DATA[problem])
                 if key in figures:

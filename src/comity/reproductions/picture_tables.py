@@ -61,6 +61,8 @@ class Printed:
     pretrained: bool = True
     """Whether pFedRLLA's agent is trained first."""
     seeds: int = 3
+    note: str = ""
+    """What is not known of the printed table."""
 
     def partitions_of(self, problem: str) -> tuple[str, ...]:
         """Return the partitions of a problem; of one whose clients are given, only theirs."""
@@ -191,6 +193,7 @@ TABLES = {
         HOSTS,
         setting="500 rounds, lr 0.01",
         measures=TIMES,
+        note="Its partition is not printed; its accuracies are those of pathological:5",
         partitions=_FIVE,
     ),
     "pfedrlla-5": Printed(
@@ -246,6 +249,7 @@ TABLES = {
         data="CIFAR-100",
         partitions=_FIVE,
         varied={"clients": (20, 60), "participation": (0.3, 0.6)},
+        note="The poster does not say how its classes are dealt out",
     ),
     "confree-fig-1": Printed(
         "ConFREE by participation (the poster has a picture): accuracy",

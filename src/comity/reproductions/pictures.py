@@ -149,6 +149,7 @@ def plan(
                     target,
                 )
             ],
+            "note": about.note,
             "printed_elsewhere": [],
         }
         usual = {**PROTOCOL, **CLIENTS.get(only, {}), **about.fixed}

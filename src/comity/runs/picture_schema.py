@@ -56,5 +56,7 @@ class PictureResults(TypedDict):
     """Settings that differ between parts of the table, besides the partition."""
     protocol: dict[str, Any]
     """Settings of all runs; rounds of lone clients and of agents' training."""
+    note: str
+    """What is not known of the printed table."""
     rows: list[PictureRow]
     printed_elsewhere: list[PrintedElsewhere]

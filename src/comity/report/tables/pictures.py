@@ -48,7 +48,7 @@ def picture_table(results: PictureResults) -> Table:
     for name in gains:
         table.add_column(f"over {name}", justify="right")
     soon = _shows_how_soon(results)
-    for heading in ("target, %", "rounds to it", "seconds to it") if soon else ():
+    for heading in ("rounds to target", "seconds to target") if soon else ():
         table.add_column(heading, justify="right")
     for row, part, previous in zip(rows, parts, [None, *parts], strict=False):
         cells = []
@@ -74,11 +74,12 @@ def picture_caption(results: PictureResults) -> str:
         people.append(f"a share of {protocol['participation']:g} per round")
     if "rounds" in protocol:
         people.append(f"{protocol['rounds']} rounds")
-    parts.append(", ".join(people).capitalize())
+    parts.append(", ".join(people))
     if "preset" in protocol:
         parts.append(f"Preset {protocol['preset']}")
+    plain = "; fedavg does not" if any(row["algorithm"] == "fedavg+ft" for row in rows) else ""
     if protocol.get("fine_tune", "none") != "none":
-        parts.append("After the last delivery clients train once more; fedavg does not")
+        parts.append(f"After the last delivery clients train once more{plain}")
     if "before" in results["measures"]:
         parts.append("Before and after that: on validation data; accuracy: after it, on test data")
     if "alone" in protocol:
@@ -96,7 +97,10 @@ def picture_caption(results: PictureResults) -> str:
             "the plain mean made as long as ConFREE's step"
         )
     if _shows_how_soon(results):
-        parts.append("Target: in validation accuracy of all clients, measured in some rounds only")
+        parts.append(
+            f"Target, in validation accuracy of all clients, measured in some rounds: "
+            f"{_targets(results)}"
+        )
     parts.append(_printed_text(results))
     return ". ".join(part for part in parts if part) + "."
 
@@ -116,7 +120,7 @@ def _printed_text(results: PictureResults) -> str:
         )
     if not any(row["printed"] for row in results["rows"]):
         return "Nothing is printed for these settings; see printed_elsewhere in the JSON file"
-    return "Printed: after 500 rounds, on the authors' machine"
+    return f"Printed: after 500 rounds, on the authors' machine. {results['note']}".rstrip(" .")
 
 
 def _lower(title: str) -> str:
@@ -137,6 +141,18 @@ def _shows_how_soon(results: PictureResults) -> bool:
     return not crowded and any("how_soon" in row for row in rows)
 
 
+def _targets(results: PictureResults) -> str:
+    """Return the target of each part of the table."""
+    targets: dict[str, float] = {}
+    for row in results["rows"]:
+        if "how_soon" in row:
+            part = ", ".join(str(_value(row, name)) for name in _parts(results))
+            targets[part] = row["how_soon"]["target"]
+    if len(set(targets.values())) == 1:
+        return f"{number(100 * next(iter(targets.values())), 3)} %"
+    return "; ".join(f"{number(100 * value, 3)} % ({part})" for part, value in targets.items())
+
+
 def _value(row: PictureRow, name: str) -> object:
     values: dict[str, object] = dict(row)
     return values[name]
@@ -149,8 +165,7 @@ def _over(row: PictureRow) -> dict[str, Difference]:
 def _spread(value: Spread | None, factor: float) -> str:
     if value is None:
         return "–"
-    digits = 4 if factor == 100 else 3
-    text = number(factor * value["mean"], digits)
+    text = number(factor * value["mean"], 3)
     return f"{text} ± {number(factor * value['std'], 2)}" if value["std"] else text
 
 
@@ -165,6 +180,5 @@ def _gain(difference: Difference | None) -> str:
 def _soon(row: PictureRow) -> list[str]:
     soon = row.get("how_soon")
     if soon is None:
-        return ["–", "–", "–"]
-    target = number(100 * soon["target"], 3)
-    return [target, first_text(soon["rounds"]), first_text(soon["seconds"])]
+        return ["–", "–"]
+    return [first_text(soon["rounds"]), first_text(soon["seconds"])]
