@@ -77,7 +77,7 @@ def picture_caption(results: PictureResults) -> str:
     parts.append(", ".join(people))
     if "preset" in protocol:
         parts.append(f"Preset {protocol['preset']}")
-    plain = "; fedavg does not" if any(row["algorithm"] == "fedavg+ft" for row in rows) else ""
+    plain = "; fedavg does not" if any("fine_tune=none" in row["entry"] for row in rows) else ""
     if protocol.get("fine_tune", "none") != "none":
         parts.append(f"After the last delivery clients train once more{plain}")
     if "before" in results["measures"]:
