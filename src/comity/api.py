@@ -83,7 +83,8 @@ def compare(
         workers: Processes that share the runs.
         on_round: Called after each round of any run.
         **settings: Settings of `run`, the same for all entries; tables of algorithms that take no
-            part are refused.
+            part are refused. And ``target``: on data with one objective, a validation accuracy;
+            the table has when each entry reaches it.
     """
     check_workers(workers)
     path = start_comparison(
@@ -232,7 +233,8 @@ def reproduce(
         workers: Processes that share the runs.
         on_round: Called after each round of any run.
         **settings: ``only`` (the problem, if the table has several), ``seeds``, ``preferences``
-            where the table does not fix them, and settings of `run` or `search`.
+            where the table does not fix them, other arguments of the table's plan, and settings of
+            `run` or `search`.
     """
     check_workers(workers)
     work = finish_search_at if table in searches.TABLES else finish_run_at

@@ -68,7 +68,9 @@ def reproduce(
         values["preferences"] = preferences.split()
     if protocol is not None:
         if table not in federations.TABLES:
-            raise UserError(f"--protocol means nothing for {table}: its runs show all.")
+            raise UserError(
+                f"--protocol means nothing for {table}: it has one, or its runs show both."
+            )
         values["protocol"] = protocol
     apply_settings(values, settings)
     path = out if out is not None else free_path(*filter(None, (table, only)))

@@ -37,6 +37,10 @@ _REMARKS = {
     "undefined": "Undefined: the share of clients for whom a score means nothing, because their "
     "samples lack a group that it compares; they count for no front either.",
 }
+_SOON = (
+    "To {target}: until the validation accuracy of all clients, absent ones included, is that high "
+    "in a round in which it is measured; seconds are of training and mixing"
+)
 _OWN_SAMPLES = (
     "Each client's model is judged on the client's own test samples; global: on everyone's."
 )
@@ -113,6 +117,8 @@ def comparison_caption(comparison: ComparisonResults, runs: Runs) -> str:
         parts.append(f"Over …: mean ± standard deviation of what {of} gains, seed by seed")
         if OVER_HOST in headings:
             parts.append("The host: the same algorithm without the wrapper")
+    if soon := rows[0].get("how_soon"):
+        parts.append(_SOON.format(target=f"{soon['target']:g}"))
     return ". ".join(part.removesuffix(".") for part in parts if part) + "."
 
 

@@ -10,6 +10,7 @@ from comity.reproductions import (
     clusterings,
     fairness,
     federations,
+    pictures,
     praffl,
     ranges,
     searches,
@@ -19,7 +20,7 @@ from comity.reproductions.campaign import Campaign, Reproduction, execute_campai
 from comity.reproductions.printed import Measured, Needs, read_measured
 from comity.runs.parallel import Work
 
-_MODULES = (searches, federations, clusterings, two_tasks, fairness, ranges, praffl)
+_MODULES = (searches, federations, clusterings, two_tasks, fairness, ranges, praffl, pictures)
 TABLES: dict[str, Callable[..., Campaign[Any]]] = {
     table: module.plan for module in _MODULES for table in module.TABLES
 }

@@ -150,6 +150,14 @@ class AlgorithmRow(TypedDict):
     centralised: bool
 
 
+class HowSoon(TypedDict):
+    """Rounds and seconds until a validation accuracy, one per seed; None: never reached."""
+
+    target: float
+    rounds: list[int | None]
+    seconds: list[float | None]
+
+
 class ComparisonRow(TypedDict):
     """One entry of a comparison under one preference distribution."""
 
@@ -164,6 +172,7 @@ class ComparisonRow(TypedDict):
     paired: NotRequired[dict[str, Difference]]
     trivial: NotRequired[Metrics]
     optimum: NotRequired[Metrics]
+    how_soon: NotRequired[HowSoon]
     runs: list[str]
 
 

@@ -21,6 +21,7 @@ from comity.report.figures.learning import learning
 from comity.report.figures.losses import losses
 from comity.report.figures.mixing import mixing, similarity
 from comity.report.figures.partition import partition
+from comity.report.figures.picture_tables import picture_table_figure
 from comity.report.figures.ranges import ranges_figure, ranks_figure
 from comity.report.figures.reaches import reaches
 from comity.report.figures.reproduction import reproduction_figure, setting_figure
@@ -40,6 +41,7 @@ from comity.report.series.learning import Runs, first_run
 from comity.report.series.solutions import solutions_of_runs, solutions_of_searches
 from comity.runs.compare import Comparison
 from comity.runs.directory import Run
+from comity.runs.picture_schema import PictureResults
 from comity.runs.reproduction_schema import ClusterResults, RangeResults, TwoTaskResults
 from comity.runs.schema import ComparisonResults, PerClientResults, ReproductionResults
 from comity.searches import Search
@@ -122,7 +124,9 @@ def draw_reproduction(
     """
     table, measure = results["table"], results.get("measure")
     figures: dict[str, Figure | None] = {}
-    if "shows" in results:
+    if "measures" in results:
+        figures[table] = picture_table_figure(cast(PictureResults, results))
+    elif "shows" in results:
         runs = [part.runs for part in comparisons if isinstance(part, Comparison)]
         figures[table] = spanned_figure(cast(PerClientResults, results), runs)
     elif measure == "own_hypervolume":
@@ -196,6 +200,7 @@ __all__ = [
     "losses",
     "mixing",
     "partition",
+    "picture_table_figure",
     "ranges_figure",
     "ranks_figure",
     "reaches",

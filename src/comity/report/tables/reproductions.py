@@ -13,7 +13,9 @@ from comity.report.captions import model_heading, reproduction_caption
 from comity.report.measures import display_names, mean_and_std, number, vector
 from comity.report.tables.layout import empty_table
 from comity.report.tables.pictured import clusters_table, ranges_table, two_tasks_table
+from comity.report.tables.pictures import picture_table
 from comity.report.tables.spanned import spanned_table
+from comity.runs.picture_schema import PictureResults
 from comity.runs.reproduction_schema import ClusterResults, RangeResults, TwoTaskResults
 from comity.runs.schema import (
     PerClientResults,
@@ -26,8 +28,10 @@ def reproduction_table(results: Mapping[str, Any]) -> Table:
     """Return a printed table beside ours, under the paper's protocol and our defaults.
 
     ``results`` is the JSON content of the reproduction: of one problem, of hypervolumes per
-    client, or of one of the kinds in `pictured`.
+    client, of accuracies on pictures, or of one of the kinds in `pictured`.
     """
+    if "measures" in results:
+        return picture_table(cast(PictureResults, results))
     if "shows" in results:
         return spanned_table(cast(PerClientResults, results))
     if results["measure"] == "own_hypervolume":
