@@ -16,11 +16,11 @@ from comity.report.measures import (
 )
 from comity.report.series.learning import Runs
 from comity.report.terms import ENVIRONMENTS, comparison_terms, search_terms
+from comity.runs.reproduction_schema import ReproductionNotes
 from comity.runs.schema import (
     ComparisonResults,
     FrontPoint,
     Metrics,
-    ReproductionNotes,
     Results,
     SearchComparisonResults,
     SearchControl,

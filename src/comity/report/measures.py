@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from comity.runs.reproduction_schema import PrintedValue
 from comity.runs.schema import (
     AlgorithmRow,
     ClientResult,
@@ -15,7 +16,6 @@ from comity.runs.schema import (
     ComparisonRow,
     MeasuredRow,
     Metrics,
-    PrintedValue,
     Referenced,
     Results,
     SearchComparisonResults,

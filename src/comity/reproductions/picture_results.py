@@ -13,7 +13,7 @@ from comity.reproductions.picture_tables import CONTROL, DATA, TABLES, printed, 
 from comity.runs.compare import Comparison
 from comity.runs.directory import Run
 from comity.runs.how_soon import how_soon, seconds_until, stable_round, validation_of_all
-from comity.runs.picture_schema import PictureResults, PictureRow
+from comity.runs.reproduction_schema import PictureResults, PictureRow
 from comity.runs.schema import Difference, Spread
 
 

@@ -26,7 +26,7 @@ from comity.reproductions.picture_tables import DATA, MNIST, TABLES
 from comity.reproductions.printed import Needs, choose_rows
 from comity.runs.compare import Comparison, configurations, merge, seed_list
 from comity.runs.parallel import Work
-from comity.runs.picture_schema import PictureResults
+from comity.runs.reproduction_schema import PictureResults
 
 CLIENTS: dict[str, dict[str, Any]] = {"omniglot": {"clients": 20, "participation": 0.2}}
 """Clients and participation of problems for which the papers have their own."""

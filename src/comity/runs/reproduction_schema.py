@@ -1,15 +1,133 @@
-"""Schema of reproductions whose rows hold more than one number: clusters, ranges, two tasks."""
+"""JSON contents of reproductions: a printed table beside ours, of every kind."""
 
 from __future__ import annotations
 
-from typing import Literal, NotRequired, TypedDict
+from typing import Any, Literal, NotRequired, TypedDict
 
-from comity.runs.schema import PrintedValue, ReproductionNotes
+from comity.runs.schema import Difference, HowSoon, Metrics, Spread
 
 Range = list[float]
 """Smallest and largest value."""
 Ranges = dict[str, Range]
 """Range by objective."""
+
+
+class PrintedValue(TypedDict):
+    """A mean and a spread as printed in a paper; None where nothing is printed."""
+
+    mean: float | None
+    std: float | None
+
+
+class ReproductionRow(TypedDict):
+    """One row of a printed table beside ours, under the protocols that were run."""
+
+    measure: NotRequired[str]
+    algorithm: str
+    preferences: str
+    printed: PrintedValue
+    paper_protocol: NotRequired[PrintedValue]
+    our_defaults: NotRequired[PrintedValue]
+    trivial: float | None
+    optimum: float | None
+    dropped: NotRequired[dict[str, float]]
+    strict_hypervolume: NotRequired[float | None]
+    ranks: NotRequired[dict[str, list[float]]]
+    """Hypervolumes of the front and of those behind it, while points are left, by protocol."""
+
+
+class ReproductionNotes(TypedDict):
+    """Remarks on what stands beside print in a reproduction."""
+
+    table: str
+    models: NotRequired[dict[str, str]]
+    """By column, whether its models are the ``last`` or the ``kept`` (best validated) ones."""
+    spreads: NotRequired[dict[str, str]]
+    """Kind of spread of the ``printed`` values and of ``ours``."""
+    reference_point_source: NotRequired[str]
+    """Origin of the reference point: printed, derived or guessed."""
+    igd_reference: NotRequired[str]
+    """The set from which IGD is measured; only where a table has IGD."""
+    note: NotRequired[str]
+    """A known fault of the printed table, or what the paper shows instead of one."""
+
+
+class ReproductionResults(ReproductionNotes):
+    """A printed table on one problem beside ours."""
+
+    measure: str | None
+    """The measure of all rows; None where they differ."""
+    across: NotRequired[str | None]
+    """Setting that the table varies; None where its rows are algorithms."""
+    problem: str
+    reference_point: NotRequired[list[float]]
+    rows: list[ReproductionRow]
+
+
+class PerClientRow(TypedDict):
+    """One printed hypervolume per client beside ours."""
+
+    problem: str
+    clients: int
+    partition: NotRequired[str]
+    split: NotRequired[float]
+    algorithm: str
+    centralised: bool
+    printed: PrintedValue
+    ours: Spread
+    trivial: float
+    reference: float | None
+    measures: NotRequired[dict[str, PrintedValue]]
+    """Means over clients of what a table shows beside the hypervolume."""
+    each: NotRequired[list[list[Metrics]]]
+    """The same per seed and client."""
+    rounds: NotRequired[list[list[float]]]
+    """Validation hypervolume per seed and round."""
+    fit: NotRequired[Metrics | None]
+    """The curve of linear convergence that is nearest to the mean over seeds."""
+
+
+class TrainingTime(TypedDict):
+    """Seconds of training, ours over seeds and the printed one."""
+
+    ours: Spread
+    printed: float | None
+
+
+class PerClientResults(ReproductionNotes):
+    """A printed table of hypervolumes per client beside ours."""
+
+    measure: str
+    across: Literal["clients", "split", "partition"] | None
+    """Setting that the table varies; None where it has one panel per problem."""
+    shows: NotRequired[Literal["fronts", "splits", "responses", "losses", "rounds"]]
+    """What stands beside the hypervolume; absent where it stands alone."""
+    reading: NotRequired[Literal["meant", "public"]]
+    """Rules as meant, or with the known defects of the public code."""
+    reference_point: list[float]
+    rows: list[PerClientRow]
+    seconds: NotRequired[list[TrainingTime]]
+    """Time of training of each row."""
+
+
+class SearchReproductionRow(TypedDict):
+    """One row of a printed table of searches beside ours."""
+
+    measure: str
+    row: str
+    printed: PrintedValue
+    paper_protocol: PrintedValue
+    our_defaults: PrintedValue
+    random_control: PrintedValue
+    optimum: float | None
+
+
+class SearchReproductionResults(ReproductionNotes):
+    """A printed table of searches beside ours, with the control of random weights."""
+
+    problem: str
+    reference_point: list[float]
+    rows: list[SearchReproductionRow]
 
 
 class ClusterRound(TypedDict):
@@ -92,3 +210,58 @@ class TwoTaskResults(ReproductionNotes):
     problem: str
     reference_point: list[float]
     rows: list[TwoTaskRow]
+
+
+class PictureRow(TypedDict):
+    """One row of a printed table beside ours, in one partition and setting."""
+
+    algorithm: str
+    """Name of the row."""
+    entry: str
+    """Entry of the comparison behind it."""
+    partition: str
+    clients: NotRequired[int]
+    participation: NotRequired[float]
+    local_epochs: NotRequired[int]
+    alpha: NotRequired[float]
+    seeds: list[int]
+    ours: dict[str, Spread | None]
+    """By measure; accuracies are shares."""
+    printed: dict[str, float]
+    """By measure, where all is as printed."""
+    trivial: float
+    """Accuracy of the constant classifier."""
+    how_soon: NotRequired[HowSoon]
+    over: NotRequired[dict[str, Difference]]
+    """Gain of a wrapped host over the ``host`` and over the ``control``."""
+
+
+class PrintedElsewhere(TypedDict):
+    """A printed figure beside which none of ours stands."""
+
+    data: str
+    setting: str
+    algorithm: str
+    metric: str
+    value: float
+
+
+class PictureResults(TypedDict):
+    """A printed table of accuracies on pictures beside ours."""
+
+    table: str
+    title: str
+    problem: str
+    stands_in_for: str | None
+    """Printed data set that the problem stands in for; None: it is the printed one."""
+    measures: list[str]
+    across: str | None
+    """What the picture has on its horizontal axis; None: rows side by side."""
+    varied: list[str]
+    """Settings that differ between parts of the table, besides the partition."""
+    protocol: dict[str, Any]
+    """Settings of all runs; rounds of lone clients and of agents' training."""
+    note: str
+    """What is not known of the printed table."""
+    rows: list[PictureRow]
+    printed_elsewhere: list[PrintedElsewhere]

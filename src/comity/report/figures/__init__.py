@@ -41,9 +41,15 @@ from comity.report.series.learning import Runs, first_run
 from comity.report.series.solutions import solutions_of_runs, solutions_of_searches
 from comity.runs.compare import Comparison
 from comity.runs.directory import Run
-from comity.runs.picture_schema import PictureResults
-from comity.runs.reproduction_schema import ClusterResults, RangeResults, TwoTaskResults
-from comity.runs.schema import ComparisonResults, PerClientResults, ReproductionResults
+from comity.runs.reproduction_schema import (
+    ClusterResults,
+    PerClientResults,
+    PictureResults,
+    RangeResults,
+    ReproductionResults,
+    TwoTaskResults,
+)
+from comity.runs.schema import ComparisonResults
 from comity.searches import Search
 from comity.searches.comparison import SearchComparison
 

@@ -21,7 +21,7 @@ from comity.report.figures.style import (
     styled,
 )
 from comity.report.tables.pictures import HEADINGS, percent
-from comity.runs.picture_schema import PictureResults, PictureRow
+from comity.runs.reproduction_schema import PictureResults, PictureRow
 
 _WRAPPERS = {"": "host alone", "confree": "with ConFREE", "scaled-mean": "control: scaled-mean"}
 _AXES = {

@@ -12,8 +12,7 @@ from comity.report.captions import model_heading
 from comity.report.colours import GREY, PALETTE
 from comity.report.figures.style import MARKERS, canvas, legend_columns, line_style, styled
 from comity.report.series.baselines import CONSTANT
-from comity.runs.reproduction_schema import RangeResults, Ranges
-from comity.runs.schema import ReproductionResults
+from comity.runs.reproduction_schema import RangeResults, Ranges, ReproductionResults
 
 _COLUMNS = {"printed": GREY, "paper_protocol": PALETTE[0], "our_defaults": PALETTE[1]}
 _CONSTANT: dict[str, Any] = {"color": GREY, "linewidth": 1, "linestyle": (0, (1, 1.5))}

@@ -15,7 +15,7 @@ from comity.report.colours import GREY, PALETTE
 from comity.report.figures.style import MARKERS, canvas, legend_columns, styled
 from comity.report.measures import MEASURES, display_names, fold_label, vector
 from comity.report.series.baselines import CONSTANT
-from comity.runs.schema import PerClientResults, PerClientRow, ReproductionResults
+from comity.runs.reproduction_schema import PerClientResults, PerClientRow, ReproductionResults
 
 _CONSTANT: dict[str, Any] = {"color": GREY, "linewidth": 1, "linestyle": (0, (1, 1.5))}
 _POSSIBLE: dict[str, Any] = {"color": "#222222", "linewidth": 0.9, "linestyle": (0, (6, 2))}

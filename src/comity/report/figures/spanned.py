@@ -21,7 +21,7 @@ from comity.report.figures.style import MARKERS, canvas, legend_columns, styled
 from comity.report.measures import display_names, objective_label
 from comity.report.series.learning import Runs
 from comity.runs.directory import Run
-from comity.runs.schema import PerClientResults, PerClientRow
+from comity.runs.reproduction_schema import PerClientResults, PerClientRow
 
 _SIZE = 4
 _COLOURS = (PALETTE[0], *PALETTE[3:])  # those that stand for no share of PraFFL's front

@@ -7,7 +7,7 @@ from rich.text import Text
 
 from comity.report.measures import first_text, number
 from comity.report.tables.layout import empty_table
-from comity.runs.picture_schema import PictureResults, PictureRow
+from comity.runs.reproduction_schema import PictureResults, PictureRow
 from comity.runs.schema import Difference, Spread
 
 HEADINGS = {

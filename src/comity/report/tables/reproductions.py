@@ -15,12 +15,14 @@ from comity.report.tables.layout import empty_table
 from comity.report.tables.pictured import clusters_table, ranges_table, two_tasks_table
 from comity.report.tables.pictures import picture_table
 from comity.report.tables.spanned import spanned_table
-from comity.runs.picture_schema import PictureResults
-from comity.runs.reproduction_schema import ClusterResults, RangeResults, TwoTaskResults
-from comity.runs.schema import (
+from comity.runs.reproduction_schema import (
+    ClusterResults,
     PerClientResults,
+    PictureResults,
+    RangeResults,
     ReproductionResults,
     SearchReproductionResults,
+    TwoTaskResults,
 )
 
 

@@ -8,7 +8,7 @@ from rich.text import Text
 from comity.report.captions import reproduction_caption
 from comity.report.measures import display_names, number, vector
 from comity.report.tables.layout import empty_table
-from comity.runs.schema import PerClientResults
+from comity.runs.reproduction_schema import PerClientResults
 
 _HEADINGS = {
     "front": "own front",
