@@ -197,7 +197,7 @@ TABLES = {
         partitions=_FIVE,
     ),
     "pfedrlla-5": Printed(
-        "pFedRLLA's weights of the rewards (score-gain-likeness): accuracy",
+        "pFedRLLA's weights of the rewards (score, gain, likeness): accuracy",
         {row: _rewarded(row) for row in _REWARDS},
         ("pfedrlla_table_5_reward_beta.csv",),
         dict.fromkeys(_REWARDS, "pFedRLLA"),
