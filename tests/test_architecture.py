@@ -48,7 +48,7 @@ MOST_LINES = 400
 MOST_ALGORITHM_LINES = 250
 MOST_PARAMETERS = 8
 
-SHARED_BY_ALGORITHMS = {"base", "parts", "clustered", "fairbatch", "wrappers.base"}
+SHARED_BY_ALGORITHMS = {"base", "taxonomy", "parts", "clustered", "fairbatch", "wrappers.base"}
 """Modules of ``algorithms`` that every algorithm may import."""
 
 DELAYED: dict[tuple[str, str], str] = {

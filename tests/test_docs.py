@@ -17,6 +17,7 @@ from comity.searches import generators
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+MEASURED = [ROOT / "benchmarks" / "RESULTS.md", *(ROOT / "benchmarks" / "results").glob("*.md")]
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
 SHORT = {
@@ -65,9 +66,12 @@ def test_shell(text, tmp_path, monkeypatch):
             more = more[:at] + more[at + 2 :]
         if any(isinstance(problem, DataProblem) for problem in named):
             more = [word.replace("dqn.local_steps=32", "supervised.local_steps=2") for word in more]
+            more = [word.replace("dqn.learning_starts=16", "search.candidates=2") for word in more]
         if "thesis-3.2" in words:
             more = ["--set", "dqn.total_steps=64", "--set", "search.iterations=1"]
             more += ["--set", "search.candidates=1", "--seeds", "1", "--rows", "3/10k"]
+        elif "thesis-4.3.5" in words:  # preferences decide the number of clients
+            more = ["--set", "rounds=2", "--set", "dqn.local_steps=32", "--seeds", "1"]
         elif words[1] == "reproduce" and "--rows" not in words:
             row = "fedprox" if "supervised.local_steps=2" in more else "fedavg"
             row = "fedfb" if words[2].startswith("praffl") else row
@@ -90,8 +94,8 @@ def test_examples(script, tmp_path):
 
 
 def test_links_lead_somewhere():
-    for page in PAGES:
-        for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
+    for page in [*PAGES, *MEASURED]:
+        for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text()):
             assert (page.parent / target).exists(), f"{page.name}: {target}"
 
 

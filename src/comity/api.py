@@ -15,7 +15,7 @@ from comity import reproductions
 from comity.core.typing import OnRound
 from comity.errors import UserError
 from comity.problems import Problem, register
-from comity.reproductions import Reproduction, praffl, searches
+from comity.reproductions import Reproduction, searches
 from comity.runs.compare import PLAN as COMPARISON
 from comity.runs.compare import Comparison, open_comparison, run_plan, start_comparison
 from comity.runs.directory import Run
@@ -83,7 +83,8 @@ def compare(
         workers: Processes that share the runs.
         on_round: Called after each round of any run.
         **settings: Settings of `run`, the same for all entries; tables of algorithms that take no
-            part are refused.
+            part are refused. And ``target``: on data with one objective, a validation accuracy;
+            the table has when each entry reaches it.
     """
     check_workers(workers)
     path = start_comparison(
@@ -103,7 +104,7 @@ def search(
     """Search for a whole front: ``comity.search("deep-sea-treasure", generator="gap")``.
 
     Args:
-        problem: A problem with environments, or the name of one.
+        problem: A problem with several objectives, or the name of one.
         out: The directory, which must not exist yet; default: a new one under ``runs/``.
         workers: Processes that share the clients; results do not depend on it.
         on_round: Called after each round with rounds done, rounds in all and a short text.
@@ -129,7 +130,7 @@ def compare_searches(
     """Run each search with each seed, and tabulate. Random weights always take part.
 
     Args:
-        problem: A problem with environments, or the name of one.
+        problem: A problem with several objectives, or the name of one.
         generators: Entries, such as ``"gap"`` or ``"annealing[warm_start=true]"``.
         seeds: Number of seeds, or the seeds.
         out: The directory, which must not exist yet; default: a new one under ``runs/``.
@@ -232,7 +233,8 @@ def reproduce(
         workers: Processes that share the runs.
         on_round: Called after each round of any run.
         **settings: ``only`` (the problem, if the table has several), ``seeds``, ``preferences``
-            where the table does not fix them, and settings of `run` or `search`.
+            where the table does not fix them, other arguments of the table's plan, and settings of
+            `run` or `search`.
     """
     check_workers(workers)
     work = finish_search_at if table in searches.TABLES else finish_run_at
@@ -241,8 +243,7 @@ def reproduce(
     )
     for comparison in reproduction.comparisons:
         _draw(comparison)
-    if table in praffl.TABLES or reproduction.results.get("across"):
-        reports.write_reproduction(reproduction.path, reproduction.results)
+    reports.write_reproduction(reproduction.path, reproduction.results, reproduction.comparisons)
     return reproduction
 
 

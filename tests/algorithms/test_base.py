@@ -28,7 +28,13 @@ class Remembering(Algorithm):
 
 
 def declared(cls: type[Algorithm]) -> type[Algorithm]:
-    words = {"title": "x", "paper": "x", "family": "x", "communication": "x"}
+    words = {
+        "title": "x",
+        "paper": "x",
+        "place": "global model",
+        "method": "x",
+        "communication": "x",
+    }
     return algorithm("undeclared", **words)(cls)
 
 

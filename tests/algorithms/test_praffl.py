@@ -338,6 +338,8 @@ def test_a_run_gives_models_for_any_preference(problem, monkeypatch, tmp_path):
             assert isinstance(plain, nn.Sequential)
             scores = problem.scores(plain(batch["inputs"]), batch).detach()
             np.testing.assert_allclose(scores, spans.vectors[client, place], atol=2e-6)
+            losses = problem.losses(plain(batch["inputs"]), batch).detach()
+            np.testing.assert_allclose(losses, spans.losses[client, place], rtol=1e-4, atol=2e-6)
             whole = run._module(client)
             answers = whole(batch["inputs"], torch.from_numpy(preference).float())
             torch.testing.assert_close(plain(batch["inputs"]), answers)

@@ -81,3 +81,22 @@ def test_a_set_without_a_point_has_measures_too(objectives):
         "cardinality": 0.0,
         "expected_utility": 0.0,
     }
+
+
+STAIRS = np.array([(1, 3), (2, 2), (3, 1), (1, 2), (2, 1), (2, 2), (1, 1)], dtype=float)
+"""Three points on the front, one of them twice; two behind it; one behind these."""
+
+
+def test_ranks_count_the_fronts_before_a_vector():
+    assert pareto.ranks(STAIRS).tolist() == [0, 0, 0, 1, 1, 0, 2]
+    assert pareto.ranks(np.empty((0, 2))).tolist() == []
+    nearly = np.array([(1.0, 1.0), (1.0 + 1e-9, 1.0)])  # equal but for noise
+    assert pareto.ranks(nearly).tolist() == [0, 0]
+
+
+def test_the_front_of_a_rank_is_what_is_left_of_the_others():
+    fronts = [pareto.ranked_front(STAIRS, rank).tolist() for rank in range(4)]
+    assert fronts == [[[1, 3], [2, 2], [3, 1]], [[1, 2], [2, 1]], [[1, 1]], []]
+    volumes = [pareto.hypervolume(pareto.ranked_front(STAIRS, k), (0, 0)) for k in range(4)]
+    assert volumes == [6, 3, 1, 0]
+    assert pareto.ranked_front(np.empty((0, 2)), 0).shape == (0, 2)

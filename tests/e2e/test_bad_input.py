@@ -190,13 +190,17 @@ CASES = {
         ["run", "german-credit-gender-dp", "--set", "dqn.local_steps=3"],
         ["dqn", "supervised"],
     ),
-    "a search on data": (
-        ["search", "german-credit-gender-dp"],
-        ["german-credit-gender-dp", "needs environments", "comity compare"],
+    "a search with private parts of models": (
+        ["search", "german-credit-gender-dp", "--algorithm", "fedrep"],
+        ["fedrep", "parts that stay with clients", "fedavg"],
     ),
-    "searches on data": (
-        ["search", "german-credit-gender-dp", "--generator", "gap,random", "--seeds", "2"],
-        ["german-credit-gender-dp", "needs environments"],
+    "searches whose server has too few rows": (
+        ["search", "german-credit-gender-dp", "--seeds", "2", "--set", "search.server_share=1e-4"],
+        ["search.server_share", "raise the share"],
+    ),
+    "a grid that nobody prints": (
+        ["compare", "deep-sea-treasure", "--algorithms", "fedavg,ditto[grid]"],
+        ["ditto[grid]", "deep-sea-treasure", "comity list grids"],
     ),
     "table of another fairness": (
         ["reproduce", "thesis-5.2", "--only", "adult-gender-dp"],
@@ -353,8 +357,9 @@ def test_a_search_on_a_table_of_ones_own(tmp_path, monkeypatch, capsys):
     (tmp_path / "loans.csv").write_text("\n".join(PEOPLE) + "\n")
     problem = {"data": str(tmp_path / "loans.csv"), "label": "paid", "sensitive": ["sex"]}
     (tmp_path / "own.toml").write_text(tomli_w.dumps({"problem": {**problem, "name": "loans"}}))
-    words = ["loans: a search needs environments"]
-    refused(["search", "--config", "own.toml"], words, tmp_path, monkeypatch, capsys)
+    command = ["search", "--config", "own.toml", "--set", "search.evaluation_episodes=2"]
+    words = ["evaluation_episodes means nothing for loans"]
+    refused(command, words, tmp_path, monkeypatch, capsys)
 
 
 def test_help_needs_no_heavy_imports(comity):

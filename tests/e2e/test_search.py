@@ -107,6 +107,63 @@ def test_several_searches_in_one_table(comity):
     assert "random" in said
 
 
+PEOPLE = [
+    *("german-credit-gender-dp", "--iterations", "2", "--candidates", "2", "--clients", "2"),
+    *("--rounds", "3", "--set", "supervised.local_steps=10"),
+]
+
+
+def test_a_front_on_data(comity):
+    done = comity("search", *PEOPLE, "--generator", "gap", "--json", "--out", "s")
+    told = json.loads(done.stdout)
+    assert (told["problem"], told["clients"], told["candidates"]) == (PEOPLE[0], 2, 4)
+    assert told["reference_point"] == [0.0, 0.0]
+    assert told["training_steps"] == 4 * 2 * 3 * 10
+    assert told["trivial"]["hypervolume"] > 0.6
+    samples = told["samples"]
+    assert samples["training"] + samples["evaluation"] + samples["test"] < 1000
+    assert abs(samples["evaluation"] - 0.2 * 700) <= 4
+    assert told["control"]["training_steps"] == told["training_steps"]
+    home = comity.home / told["run"]
+    for name in ("report.html", "growth.png", "front.png", "weights.png"):
+        assert (home / name).stat().st_size > 5000, name
+    page = (home / "report.html").read_text()
+    assert f"{samples['evaluation']} the server&#x27;s" in page
+    assert "test samples" in page
+    assert "environment" not in page.partition("plotly")[0]
+    said = comity("report", "s").stdout
+    assert "training steps" in said
+    assert "constant" in said
+
+
+def test_searches_on_a_table_of_ones_own_in_one_table(comity):
+    rows = ["income,sex,hours", *(f"{i % 3 == 0:d},{'mf'[i % 2]},{i % 7}" for i in range(240))]
+    (comity.home / "people.csv").write_text("\n".join(rows) + "\n")
+    text = """rounds = 2
+[problem]
+data = "people.csv"
+label = "income"
+positive = 1
+sensitive = ["sex"]
+[search]
+iterations = 1
+candidates = 2
+server_share = 0.3
+[supervised]
+local_steps = 5
+"""
+    (comity.home / "own.toml").write_text(text)
+    generators = ["--generator", "gap,annealing"]
+    done = comity("search", "--config", "own.toml", *generators, "--json", "--out", "c")
+    told = json.loads(done.stdout)
+    assert [row["search"] for row in told["rows"]] == ["gap", "annealing", "random"]
+    assert all(row["training_steps"] == 2 * 3 * 2 * 5 for row in told["rows"])
+    single = library.open(comity.home / "c" / told["rows"][0]["runs"][0])
+    assert abs(single.results["samples"]["evaluation"] - 0.3 * 0.7 * 240) <= 4
+    said = comity("report", "c").stdout
+    assert "training steps of all clients" in " ".join(said.split())
+
+
 def test_a_printed_table_beside_ours(comity):
     settings = ["--set", "search.iterations=1", "--set", "search.candidates=2"]
     settings += ["--set", "dqn.total_steps=300", "--set", "dqn.learning_starts=16"]

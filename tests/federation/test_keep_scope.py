@@ -96,7 +96,7 @@ def test_the_choice_is_by_the_mean_hypervolume_on_validation(values, monkeypatch
             asked = algorithm.evaluation_preferences(2, "validation")
             sets = scores[:, None]
             if asked is not None:
-                sets = self.evaluate_preferences(fleet, rows, purpose, asked)
+                sets, _ = self.evaluate_preferences(fleet, rows, purpose, asked)
             seen.append(float(reach(sets, problem.reference_point).mean()))
         return scores, steps
 
@@ -111,6 +111,10 @@ def test_the_choice_is_by_the_mean_hypervolume_on_validation(values, monkeypatch
             wanted.append(number)
             best = value
     assert [entry["round"] for entry in run.history if entry["chosen"]] == wanted
+    lines = [line for line in run.history if "validation_hypervolume" in line]
+    noted = {line["round"]: line["validation_hypervolume"] for line in lines}
+    for number, value in enumerate(mine, start=first):
+        assert noted[number] == pytest.approx(value)
     assert run.results["keep_scope"] == "federation"
 
 

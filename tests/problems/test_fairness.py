@@ -131,6 +131,7 @@ def test_every_data_set_attribute_and_metric_is_a_problem():
     names = set(problems())
     assert {"adult-gender-dp", "adult-gender-eo", "adult-race-dp", "law-school-gender-eo"} <= names
     assert {"law-school-race-dp", "credit-default-gender-eo", "compas-race-eodds"} <= names
+    assert {"credit-default-age-dp", "credit-default-age-eo"} <= names
     three = {"adult-gender-race-eo": 3, "adult-gender-dp-eo": 3, "heart-disease-gender-dp-eo": 3}
     for name, count in three.items():
         assert len(find(name).objectives) == count

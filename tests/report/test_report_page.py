@@ -204,7 +204,7 @@ def test_a_comparison_has_its_table_and_pictures(made: Callable[..., Run], tmp_p
     assert path == tmp_path / "all" / "report.html"
     names = {p.name for p in path.parent.iterdir()}
     (script,) = [name for name in names if name.startswith("plotly-")]
-    assert names == {"report.html", "bars.png", "learning.png", script}
+    assert names == {"report.html", "bars.png", "solutions.png", "learning.png", script}
     kept, last = Page(path).tables
     assert kept == [
         ["algorithm", "preferences", "mean regret ↓"],

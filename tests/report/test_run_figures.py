@@ -159,6 +159,9 @@ def test_similarity_shows_where_clients_were_compared(made: Callable[..., Run]) 
     norm = panels[0].images[0].norm
     assert (norm.vmin, norm.vmax) == (-0.4, 0.4)  # the diagonal does not count
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["not compared"]
+    chosen = similarity(run, rounds=[2, 4, 9])  # round 9 was not run
+    assert chosen is not None
+    assert [a.get_title() for a in chosen.axes if a.get_title()] == ["round 2", "round 4"]
 
 
 def test_no_picture_of_what_did_not_happen(made: Callable[..., Run]) -> None:

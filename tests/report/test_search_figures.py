@@ -101,8 +101,9 @@ def test_searches_are_compared_by_their_steps(made_search: MakeSearch, tmp_path:
     np.testing.assert_allclose(right.lines[0].get_ydata(), [94.3, 4.3, 0.0])
     assert right.get_yscale() == "symlog"
     assert right.get_yaxis().get_transform().linthresh == 1.0
-    assert set(draw_searches(comparison)) == {"growth"}
+    assert set(draw_searches(comparison)) == {"growth", "solutions"}
     assert (tmp_path / "growth.png").is_file()
+    assert (tmp_path / "solutions.png").is_file()
 
 
 def test_searches_without_a_known_optimum(made_search: MakeSearch, tmp_path: Path) -> None:

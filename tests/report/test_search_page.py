@@ -149,7 +149,7 @@ def test_searches_stand_side_by_side(made_search: MakeSearch, tmp_path: Path) ->
         ["trivial", "–", "–", "1", "–", "–", "–"],
         ["optimum", "–", "–", "994.3", "–", "–", "–"],
     ]
-    assert len(page.images) == 1
+    assert len(page.images) == 2  # growth and solutions
     assert "reference point (0, −50)" in path.read_text()
 
 

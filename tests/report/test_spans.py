@@ -17,7 +17,17 @@ from printing import printed, rows_of
 
 import comity
 from comity.report import write_comparison_report, write_report
-from comity.report.figures import bars, draw_run, fronts, learning, reaches, response, spans
+from comity.report.figures import (
+    bars,
+    draw_run,
+    fronts,
+    learning,
+    losses,
+    reaches,
+    response,
+    spanned_figure,
+    spans,
+)
 from comity.report.series.curves import kept_round
 from comity.report.tables import comparison_tables, reproduction_table, run_table
 from comity.runs.compare import Comparison, tabulate
@@ -50,7 +60,7 @@ def spanning(made: Make) -> Make:
         lines = [entry(n, kept, validation_steps=[0] * len(kept)) for n in (1, 2, 3)]
         values = {"problem": "tiny-people", "preferences": OWN, "algorithm": "praffl"}
         run = made(kept, lines, name=name, **{**values, **settings})
-        run.save_spans(Spans(ASKED, reached))
+        run.save_spans(Spans(ASKED, reached, 1 - reached[:, :, ::-1]))
 
         def tell(results: dict[str, Any]) -> None:
             # below the stairs of (.6, 1), (.7, .9), (.8, .7), and of (.5, .9), (.6, .8)
@@ -124,6 +134,26 @@ def test_outcomes_are_drawn_over_the_importance_of_the_first_objective(spanning:
         np.testing.assert_allclose(stars, [[0.5, ONE[1][place]], [0.0, TWO[0][place]]])
 
 
+def test_losses_stand_beside_metrics(spanning: Make) -> None:
+    figure = losses(spanning())
+    assert figure is not None
+    left, right = figure.axes
+    (dots,) = marked(right, "client-1")  # (.55, .8) is no front
+    np.testing.assert_allclose(dots.get_offsets(), [[0.5, 0.9], [0.6, 0.8]])
+    (dots,) = marked(left, "client-1")  # losses of (.5, .9) are .1 and .5
+    np.testing.assert_allclose(dots.get_offsets(), [[0.1, 0.5], [0.2, 0.4]])
+    assert left.get_title(loc="left") == "losses, fronts of 3, 2 points"
+    assert left.get_xlabel() == "loss of accuracy"
+    assert legend(figure) == ["client 0", "client 1"]
+
+
+def test_runs_without_losses_have_no_picture_of_them(spanning: Make) -> None:
+    run = spanning()
+    run.save_spans(Spans(ASKED, np.array((ONE, TWO))))
+    assert losses(run) is None
+    assert spans(run) is not None
+
+
 def test_what_is_undefined_is_left_out(spanning: Make) -> None:
     run = spanning(vectors=(ONE, [[0.5, np.nan], [0.6, 0.8], [0.55, np.nan]]))
     figure, outcome = spans(run), response(run)
@@ -155,16 +185,18 @@ def test_one_model_for_a_client_spans_nothing(made: Make) -> None:
     run = made([[0.7, 0.8]], problem="tiny-people")
     assert spans(run) is None
     assert response(run) is None
-    assert not {"spans", "response"} & {*draw_run(run)}
+    assert not {"spans", "response", "losses"} & {*draw_run(run)}
 
 
 def test_the_page_shows_what_clients_reach(real: Run) -> None:
     path = write_report(real)
     assert (real.path / "spans.png").is_file()
     assert (real.path / "response.png").is_file()
+    assert (real.path / "losses.png").is_file()
     html, page = path.read_text(), Page(path)
     assert "Reach of each client" in html
-    assert [image for image in page.images if "From preference" in (image["alt"] or "")]
+    for start in ("From preference", "What training makes small"):
+        assert [image for image in page.images if start in (image["alt"] or "")]
     measures = {row[0]: row[1:] for row in page.table("measure")}
     own = real.results["metrics"]["own_hypervolume"]
     assert float(measures["hypervolume per client ↑"][0]) == pytest.approx(own, abs=1e-4)
@@ -203,6 +235,7 @@ def test_three_objectives_are_pairs_without_outcomes(tmp_path: Path) -> None:
     panels = [axes for axes in figure.axes if marked(axes, "client-1")]
     assert len(panels) == 3
     assert response(run) is None
+    assert losses(run) is None
     assert "with more than two objectives a preference is" in (run.path / "report.html").read_text()
 
 
@@ -289,3 +322,64 @@ def test_a_reproduction_of_hypervolumes_per_client() -> None:
     table = reproduction_table({**head, "across": None, "rows": [row]})
     assert rows_of(table) == [["synthetic", name, *figures]]
     assert "Reference point: (0, 0)" in str(table.caption)
+
+
+SHOWN = {"table": "praffl-6", "across": None, "reference_point": [0.0, 0.0]}
+
+
+def spanned_row(problem: str, algorithm: str, **values: Any) -> dict[str, Any]:
+    return {
+        "problem": problem,
+        "algorithm": algorithm,
+        "centralised": False,
+        "ours": {"mean": 0.8, "std": 0.01},
+        **values,
+    }
+
+
+def test_a_front_is_parted_into_what_others_dominate_and_what_not(compared: Comparison) -> None:
+    rows = [spanned_row("praffl-synthetic", name) for name, _ in compared.runs]
+    results: Any = {**SHOWN, "shows": "fronts", "rows": rows}
+    first, second = spanned_figure(results, [compared.runs]).axes
+    # client 0 has (.6, 1), (.7, .9), (.8, .7) against (.7, .8) and (.6, .5)
+    (beaten,), (left,) = marked(first, "dominated"), marked(first, "undominated")
+    assert len(beaten.get_xdata()) == 0
+    np.testing.assert_allclose(left.get_xdata(), [0.6, 0.7, 0.8])
+    (other,) = marked(first, "fedfb")
+    np.testing.assert_allclose(np.ravel(other.get_data()), [0.7, 0.8])
+    assert second.get_title() == "synthetic, client 1"
+
+
+def test_splits_are_drawn_and_tabled_by_problem() -> None:
+    extents = {"width": {"mean": 0.4, "std": 0.1}, "distance": {"mean": 0.3, "std": 0.02}}
+    rows = [
+        spanned_row(f"praffl-{data}", f"praffl[split={split}]", split=split, measures=extents)
+        for data in ("bank", "adult")
+        for split in (0.1, 0.9)
+    ]
+    results: Any = {**SHOWN, "across": "split", "shows": "splits", "rows": rows}
+    figure = spanned_figure(results, [])
+    titles = ["hypervolume per client", "width of the front", "distance to (1, 1)"]
+    assert [axes.get_title() for axes in figure.axes] == titles
+    assert legend(figure) == ["bank", "adult"]
+    table = reproduction_table(results)
+    assert rows_of(table)[1] == ["bank", "0.9", "0.8 ± 0.01", "0.4 ± 0.1", "0.3 ± 0.02"]
+    assert "Width: distance between the ends" in str(table.caption)
+
+
+def test_convergence_has_the_curve_that_fits_it() -> None:
+    curve = [0.7, 0.8, 0.85, 0.875]
+    fit = {"limit": 0.9, "gap": 0.4, "factor": 0.5, "explained": 1.0, "explained_by_inverse": 0.9}
+    row = spanned_row(
+        "praffl-bank",
+        "praffl",
+        rounds=[curve],
+        fit=fit,
+        measures={"factor": {"mean": None, "std": None}},
+    )
+    results: Any = {**SHOWN, "table": "praffl-5.8", "shows": "rounds", "rows": [row]}
+    (axes,) = spanned_figure(results, []).axes
+    (line,) = marked(axes, "fit")
+    np.testing.assert_allclose(line.get_ydata()[[0, -1]], curve[::3])
+    assert axes.get_title() == "bank\nq = 0.50, R² = 1.00"
+    assert rows_of(reproduction_table(results)) == [["bank", "0.8 ± 0.01", "–"]]

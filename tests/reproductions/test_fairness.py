@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import sys
 
 import numpy as np
 import pytest
 
 import comity
 from comity.api import reproduce
-from comity.cli import main
 from comity.errors import UserError
 from comity.reproductions.fairness import GRID, TABLES, printed, problems_of
 
@@ -18,24 +16,6 @@ TINY = [
     *("--set", "supervised.local_steps=2", "--set", "rounds=2", "--set", "clients=3"),
     *("--rows", "fedpref,no-communication", "--workers", "1", "--out", "r"),
 ]
-
-
-@pytest.fixture
-def call(tmp_path, monkeypatch, capsys):
-    """The command line in this process, without pictures; returns what it printed."""
-    monkeypatch.setattr("comity.report.write_report", lambda run: None)
-    monkeypatch.setattr("comity.report.write_comparison_report", lambda *about: None)
-    monkeypatch.setenv("COLUMNS", "200")
-    monkeypatch.chdir(tmp_path)
-
-    def called(*arguments: object) -> str:
-        monkeypatch.setattr(sys, "argv", ["comity", *map(str, arguments)])
-        with pytest.raises(SystemExit, match="0"):
-            main()
-        return capsys.readouterr().out
-
-    called.home = tmp_path  # type: ignore[attr-defined]
-    return called
 
 
 def area(points):
@@ -46,6 +26,18 @@ def area(points):
             total += accuracy * (fairness - height)
             height = fairness
     return total
+
+
+def areas_by_rank(points):
+    """The area below the points, and below those left when the best ones are removed, 3 times."""
+    left = {tuple(point) for point in np.round(points, 6).tolist() if point[1] <= 0.999}
+    areas = []
+    for _ in range(4):
+        best = {p for p in left if not any(q != p and q[0] >= p[0] and q[1] >= p[1] for q in left)}
+        if best or not areas:
+            areas.append(area(best))
+        left -= best
+    return areas
 
 
 def vectors(run, field):
@@ -79,8 +71,10 @@ def test_homogeneous_points_are_means_over_clients(call):
             areas.append(area(points))
             assert row[protocol]["mean"] == pytest.approx(areas[-1])
             assert row["dropped"][protocol] == pytest.approx((points[:, 1] > 0.999).mean())
+            assert row["ranks"][protocol] == pytest.approx(areas_by_rank(points))
         assert row["trivial"] == pytest.approx(19360 / 21791, abs=1e-3)  # who passes the bar
     assert max(areas) > 0.5, "nothing was compared"
+    assert (call.home / "r" / "thesis-5.2-ranks.png").stat().st_size > 10_000
 
 
 def test_heterogeneous_points_are_clients(call):

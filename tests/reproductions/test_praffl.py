@@ -10,12 +10,22 @@ import pytest
 import comity
 from comity.algorithms import make
 from comity.api import reproduce
+from comity.core.pareto import front
 from comity.datasets.synthetic import reference_hypervolume
 from comity.errors import UserError
 from comity.report.figures import reproduction_figure
 from comity.report.tables import reproduction_table
 from comity.reproductions import TABLES as ALL
-from comity.reproductions.praffl import ALGORITHMS, DATA, PUBLIC, SPLITS, TABLES, plan, printed
+from comity.reproductions.praffl import (
+    ALGORITHMS,
+    DATA,
+    LEVELS,
+    PUBLIC,
+    SPLITS,
+    TABLES,
+    plan,
+    printed,
+)
 
 TINY = {"rounds": 2, "supervised": {"local_epochs": 1}, "praffl": {"sampled": 4, "tested": 11}}
 ROWS = ["praffl", "agnostic-fair-pooled"]
@@ -102,19 +112,61 @@ def test_table_3_varies_the_number_of_clients(tmp_path):
 
 
 def test_the_split_between_the_phases_is_varied(tmp_path):
-    rows = list(SPLITS)[::4]
-    made = reproduce("praffl-7", seeds=1, rows=rows, out=tmp_path / "r", **TINY)
+    values = {"only": "praffl-synthetic", "rows": list(SPLITS)[::4], "seeds": 1}
+    made = reproduce("praffl-7", out=tmp_path / "r", **values, **TINY)
     assert [row["split"] for row in made.results["rows"]] == [0.1, 0.9]
     assert {row["printed"]["mean"] for row in made.results["rows"]} == {None}
+    runs = comity.open(tmp_path / "r" / "splits-praffl-synthetic").runs
     for row in made.results["rows"]:
-        (run,) = comity.open(tmp_path / "r" / "splits").runs[row["algorithm"], "dirichlet"]
+        (run,) = runs[row["algorithm"], "dirichlet"]
         assert run.configuration.algorithm_settings["split"] == row["split"]
         assert run.configuration.algorithm_settings["sampled"] == 4
-    figure = reproduction_figure(made.results)
-    assert "split" in figure.axes[0].get_xlabel()
-    names = [text.get_text() for text in figure.legends[0].get_texts()]
-    assert "praffl" in names
-    assert "printed in the paper" not in names
+        nearest = [np.hypot(*(1 - vectors).T).min() for vectors in run.spans.vectors]
+        assert row["measures"]["distance"]["mean"] == pytest.approx(np.mean(nearest))
+        assert row["measures"]["width"]["mean"] >= 0
+    assert (tmp_path / "r" / "praffl-7.png").stat().st_size > 10_000
+    assert [*plan("praffl-7").plans] == [f"splits-{problem}" for problem in DATA]
+
+
+def test_runs_of_figure_6_serve_for_figures_8_and_10_and_for_convergence(tmp_path):
+    """The same directory: what is finished is used again."""
+    out, head = tmp_path / "r", {"only": "praffl-synthetic", "seeds": 1, **TINY, "rounds": 4}
+    made = reproduce("praffl-6", rows=["praffl", "fedfb"], out=out, **head)
+    runs = comity.open(out / "praffl-synthetic").runs
+    (single,), (spanning,) = runs["fedfb", "dirichlet"], runs["praffl", "dirichlet"]
+    contested, beaten = ([row["each"][0][c] for c in range(3)] for row in made.results["rows"])
+    for client in range(3):
+        point, points = single.vectors[client], spanning.spans.vectors[client]
+        dominates = (points >= point).all(axis=1) & (points > point).any(axis=1)
+        assert beaten[client] == {
+            "front": 1,
+            "undominated": 1 - any(dominates),
+            "share": 1 - any(dominates),
+        }
+        own = front(points)
+        left = [not ((point >= one).all() and (point > one).any()) for one in own]
+        assert contested[client]["front"] == len(own)
+        assert contested[client]["undominated"] == sum(left)
+    before = {path: path.stat().st_mtime_ns for path in out.rglob("results.json")}
+    for table in ("praffl-8", "praffl-10", "praffl-5.8"):
+        (row,) = reproduce(table, out=out, **head).results["rows"]
+        assert (out / f"{table}.png").stat().st_size > 10_000
+        assert row["algorithm"] == "praffl"
+    assert {path: path.stat().st_mtime_ns for path in out.rglob("results.json")} == before
+    noted = [line["validation_hypervolume"] for line in spanning.history[:4]]
+    assert row["rounds"] == [noted]
+    assert row["measures"]["last_round"]["mean"] == noted[-1]
+
+
+def test_figure_9_has_three_levels_of_unlikeness(tmp_path):
+    made = reproduce("praffl-9", seeds=1, rows=["praffl"], out=tmp_path / "r", **TINY)
+    assert [row["partition"] for row in made.results["rows"]] == ["even", "paper", "strong"]
+    for row in made.results["rows"]:
+        (run,) = comity.open(tmp_path / "r" / row["partition"]).runs["praffl", "dirichlet"]
+        assert run.results["partition"] == row["partition"]
+        assert row["measures"]["share"]["mean"] == 1, "there is no other algorithm"
+    first = reproduction_table(made.results).columns[0]
+    assert [str(cell) for cell in first.cells] == [*LEVELS]
 
 
 def row(problem, algorithm, ours, paper):
@@ -166,6 +218,8 @@ def test_what_is_printed_is_what_the_paper_prints():
         ("praffl-2", {"rows": ["fedavg"]}, "fedavg"),
         ("praffl-7", {"rows": ["praffl"]}, r"split=0\.1"),
         ("praffl-3", {"clients": 5}, "clients: praffl-3 has its own"),
+        ("praffl-9", {"partition": "even"}, "partition: praffl-9 has its own"),
+        ("praffl-10", {"rows": ["fedfb"]}, "fedfb"),
     ],
 )
 def test_what_a_table_does_not_have_is_refused(tmp_path, table, values, said):
@@ -175,5 +229,6 @@ def test_what_a_table_does_not_have_is_refused(tmp_path, table, values, said):
 
 
 def test_the_tables_are_known_by_their_names():
-    assert {*TABLES} == {"praffl-2", "praffl-3", "praffl-7"}
+    figures = {f"praffl-{number}" for number in (6, 7, 8, 9, 10)}
+    assert {*TABLES} == {"praffl-2", "praffl-3", "praffl-5.8", *figures}
     assert all(ALL[name] is plan for name in TABLES)

@@ -11,7 +11,9 @@ SMALL = {"iterations": 3, "candidates": 2, "clients": 2, "rounds": 3, "control":
 
 
 def configuration(**settings) -> SearchConfiguration:
-    return configure_search(split_search_settings({"problem": TINY.name, **SMALL, **settings}))
+    values = {"problem": TINY.name, **SMALL, **settings}
+    given = {name: value for name, value in values.items() if value is not None}
+    return configure_search(split_search_settings(given))
 
 
 def made(tmp_path, name="s", workers=1, **settings) -> Search:

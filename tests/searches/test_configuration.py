@@ -5,7 +5,10 @@ from __future__ import annotations
 import pytest
 
 from comity.errors import UserError
+from tests import tiny
 from tests.searches.small import configuration
+
+PEOPLE = tiny.PEOPLE.name
 
 
 @pytest.mark.parametrize(
@@ -24,7 +27,19 @@ from tests.searches.small import configuration
         ({"fedprox": {"mu": 1.0}}, "table of settings"),
         ({"algorithm": "fedx"}, "fedx"),
         ({"algorithm": "fedcmoo"}, "fedcmoo needs .* differentiable"),
-        ({"problem": "german-credit-gender-dp"}, "a search needs environments, .* comity compare"),
+        ({"server_share": 0.3}, "server_share means nothing for tiny-treasure: .* environments"),
+        ({"problem": "usps"}, "has one objective"),
+        (
+            {"problem": PEOPLE, "evaluation_episodes": 2},
+            "evaluation_episodes means nothing .* data",
+        ),
+        ({"problem": PEOPLE, "server_share": 1.0}, "search.server_share"),
+        ({"problem": PEOPLE, "server_share": 1e-4}, "server gets 0 rows, .* raise the share"),
+        ({"problem": PEOPLE, "algorithm": "ditto"}, "ditto: .* Choose one of cfl, .*fedavg"),
+        (
+            {"problem": "adult-gender-dp", "algorithm": "agnostic-fair-pooled"},
+            "agnostic-fair-pooled: .* fedpref",
+        ),
         ({"search": 3}, "table of settings"),
         ({"client": 3}, "client"),
     ],

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from comity.searches import Search
-from comity.searches.evaluation import Evaluation
+from comity.searches.evaluation import EpisodeEvaluation, SampleEvaluation
 from comity.searches.execution import execute_search
 from tests.searches.small import contents, made
+from tests.tiny import PEOPLE, TINY
 
 
 def test_the_control_stands_beside_the_search(tmp_path):
@@ -20,16 +23,19 @@ def test_the_control_stands_beside_the_search(tmp_path):
     assert alone.results["front"] == found.control.results["front"]
 
 
-def test_test_episodes_are_used_once_at_the_end(tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("evaluation", "problem"), [(EpisodeEvaluation, TINY), (SampleEvaluation, PEOPLE)]
+)
+def test_what_tests_is_used_once_at_the_end(evaluation, problem, tmp_path, monkeypatch):
     purposes = []
-    original = Evaluation.evaluate
+    original = evaluation.evaluate
 
-    def watching(self, models, purpose, episodes):
+    def watching(self, models, purpose):
         purposes.append(purpose)
-        return original(self, models, purpose, episodes)
+        return original(self, models, purpose)
 
-    monkeypatch.setattr(Evaluation, "evaluate", watching)
-    made(tmp_path)
+    monkeypatch.setattr(evaluation, "evaluate", watching)
+    made(tmp_path, problem=problem.name)
     assert purposes.count("test") == 1
     assert purposes[-1] == "test"
     assert purposes.count("server") >= 6

@@ -32,7 +32,8 @@ def covariation(outputs: Tensor, group: Tensor, mean: float) -> Tensor:
     "agnostic-fair-pooled",
     title="AgnosticFair, pooled",
     paper="Du et al., 2021 (public code)",
-    family="centralised: data are pooled",
+    place="not federated",
+    method="weights of groups and labels against the worst case, on pooled data",
     communication="the raw data of all clients to one place; back, the model",
 )
 class AgnosticFairPooled(Algorithm):

@@ -43,7 +43,8 @@ class Mixture(nn.Module):
     "apfl",
     title="APFL",
     paper="Deng et al., 2020",
-    family="client-specific: personalised",
+    place="personalised models",
+    method="mixture of a global and a local model",
     communication="the global model, both ways; private models and α stay",
 )
 class APFL(FedAvg):

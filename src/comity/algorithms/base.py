@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Literal, TypeVar
 import numpy as np
 from torch import nn
 
+from comity.algorithms.taxonomy import find_cell
 from comity.core.fleet import Fleet
 from comity.core.mixing import Mixing, Pick
 from comity.core.phases import Phase, Update
@@ -27,15 +28,17 @@ Need = Literal["attribute", "classes", "losses"]
 
 @dataclass(frozen=True)
 class Declaration:
-    """An algorithm's place on the map of the field."""
+    """What an algorithm is, and its place on the map of the field."""
 
     name: str
     """As users write it: ``fedavg``."""
     title: str
     paper: str
     """Authors and year."""
-    family: str
-    """The kind of result: ``single global model``, ``client-specific: personalised`` ..."""
+    place: str
+    """Label of its cell in the taxonomy (`comity.algorithms.taxonomy`): ``single solution`` ..."""
+    method: str
+    """How it treats several objectives, or else its rule, in a few words."""
     communication: str
     """Tensors and statistics that travel, in words."""
 
@@ -241,9 +244,10 @@ _REGISTRY: dict[str, type[Algorithm]] = {}
 
 
 def algorithm(
-    name: str, *, title: str, paper: str, family: str, communication: str
+    name: str, *, title: str, paper: str, place: str, method: str, communication: str
 ) -> Callable[[A], A]:
     """Register an algorithm under a name; the arguments are the fields of its `Declaration`."""
+    find_cell(place)
 
     def declare(cls: A) -> A:
         if "losses" not in cls.needs and implies_losses(cls):
@@ -251,7 +255,7 @@ def algorithm(
                 f"{cls.__name__}.needs must contain 'losses': it has another need, a build of its "
                 "own, or surveys gradients or losses."
             )
-        cls.declaration = Declaration(name, title, paper, family, communication)
+        cls.declaration = Declaration(name, title, paper, place, method, communication)
         _REGISTRY[name] = cls
         return cls
 

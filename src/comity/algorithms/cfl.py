@@ -19,7 +19,8 @@ from comity.settings import setting
     "cfl",
     title="Clustered federated learning",
     paper="Sattler et al., 2019; one-threshold rule: FedPref's experiments",
-    family="client-specific: one model per cluster",
+    place="personalised models",
+    method="clusters by the cosine of updates",
     communication="the model, both ways",
 )
 class CFL(Clustered):

@@ -33,7 +33,8 @@ class Pair(nn.Module):
     "ditto",
     title="Ditto",
     paper="Li et al., 2021",
-    family="client-specific: personalised",
+    place="personalised models",
+    method="local model near the global one",
     communication="the global model, both ways; private models stay",
 )
 class Ditto(FedAvg):

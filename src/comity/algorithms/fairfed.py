@@ -27,7 +27,8 @@ def disparity(yes: FloatArray, members: FloatArray) -> FloatArray:
     "fairfed",
     title="FairFed",
     paper="Ezzeldin et al., 2023",
-    family="single global model: fair to groups of people",
+    place="global model",
+    method="aggregation weights by group fairness",
     communication="the model and counts of answers by group; back, the model",
 )
 class FairFed(FairBatch):

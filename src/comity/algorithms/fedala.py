@@ -57,7 +57,8 @@ def differs(parameters: Tree) -> Tensor:
     "fedala",
     title="FedALA",
     paper="Zhang et al., 2023",
-    family="client-specific: personalised",
+    place="personalised models",
+    method="learned mixture of global and local tensors",
     communication="the model, both ways; W stays",
 )
 class FedALA(FedAvg):

@@ -44,7 +44,8 @@ def attention(squares: FloatArray, step: float, sigma: float) -> FloatArray:
     "fedamp",
     title="FedAMP",
     paper="Huang et al., 2021",
-    family="client-specific: personalised",
+    place="personalised models",
+    method="attention among similar clients",
     communication="the model; back, a mean of similar ones",
 )
 class FedAMP(Algorithm):

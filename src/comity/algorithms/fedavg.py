@@ -13,7 +13,8 @@ from comity.core.mixing import Mixing
     "fedavg",
     title="Federated averaging",
     paper="McMahan et al., 2017",
-    family="single global model",
+    place="global model",
+    method="mean by data size",
     communication="the model, both ways",
 )
 class FedAvg(Algorithm):

@@ -18,7 +18,8 @@ from comity.problems import Problem
     "fedbabu",
     title="FedBABU",
     paper="Oh et al., 2022",
-    family="client-specific: personalised",
+    place="personalised models",
+    method="shared body, head fine-tuned in the end",
     communication="the body, both ways; the head is the common initial one",
 )
 class FedBABU(FedAvg):

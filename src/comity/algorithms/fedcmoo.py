@@ -76,7 +76,8 @@ def gram_of_mean(survey: Survey) -> FloatArray:
     "fedcmoo",
     title="FedCMOO",
     paper="Askin et al., 2024",
-    family="single global model: common descent of all objectives",
+    place="single solution",
+    method="linearised objectives; MGDA on the mean Jacobian",
     communication="the model and one gradient an objective; back, the model and their weights",
 )
 class FedCMOO(CommonWeights):

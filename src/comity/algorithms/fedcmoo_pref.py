@@ -20,7 +20,8 @@ _NEARLY_WORST = 0.9
     "fedcmoo-pref",
     title="FedCMOO-Pref",
     paper="Askin et al., 2024; linear programme: Mahapatra & Rajan, 2020",
-    family="single global model: preference-driven",
+    place="single solution",
+    method="linearised objectives; descent towards the mean preference",
     communication="the model, one gradient and one loss an objective, preferences; back, w",
 )
 class FedCMOOPref(CommonWeights):

@@ -54,7 +54,8 @@ class Gated(nn.Module):
     "fedcp",
     title="FedCP",
     paper="Zhang et al., 2023",
-    family="client-specific: personalised",
+    place="personalised models",
+    method="conditional policy that parts features",
     communication="body, gate and half the sum of both heads; back, body, gate, global head",
 )
 class FedCP(FedAvg):

@@ -23,7 +23,8 @@ from comity.settings import setting
     "fedfb",
     title="FedFB",
     paper="Zeng et al., 2021",
-    family="single global model: fair to groups of people",
+    place="global model",
+    method="weights of groups kept by the server (FairBatch)",
     communication=(
         "the model, losses and counts by label and group; back, the model and weights of these"
     ),

@@ -60,7 +60,8 @@ def weighed(own: Tree, offers: Tree, loss: Tensor, losses: Tensor) -> tuple[Tree
     "fedfomo",
     title="FedFomo",
     paper="Zhang et al., 2021",
-    family="client-specific: personalised",
+    place="personalised models",
+    method="aggregation weights by validation loss",
     communication="the model and what offers were worth; back, a few clients' whole models",
 )
 class FedFomo(Algorithm):

@@ -18,7 +18,8 @@ from comity.settings import setting
     "fedmgda-plus",
     title="FedMGDA+",
     paper="Hu et al., 2022",
-    family="single global model: common descent of all clients",
+    place="clients as objectives",
+    method="MGDA on normalised updates of clients",
     communication="the model, both ways",
 )
 class FedMGDAPlus(Algorithm):

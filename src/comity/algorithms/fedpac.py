@@ -66,7 +66,8 @@ def combination(moments: FloatArray, variances: FloatArray, client: int) -> Floa
     "fedpac",
     title="FedPAC",
     paper="Xu et al., 2023",
-    family="client-specific: personalised",
+    place="personalised models",
+    method="feature alignment; heads combined by estimated risk",
     communication=(
         "body, head, class centroids and moments of features; back, body, own head, centroids"
     ),

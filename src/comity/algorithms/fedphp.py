@@ -43,7 +43,8 @@ class Inherited(nn.Module):
     "fedphp",
     title="FedPHP",
     paper="Li et al., 2021",
-    family="client-specific: personalised",
+    place="personalised models",
+    method="moving average of a client's own models",
     communication="the model, both ways; historical models stay",
 )
 class FedPHP(FedAvg):

@@ -20,7 +20,8 @@ from comity.settings import setting
     "fedpref",
     title="FedPref",
     paper="Hartmann et al., 2025",
-    family="client-specific: preference-driven",
+    place="preference-driven",
+    method="linearised preferences; aggregation and clusters by similarity",
     communication="the model, both ways; preferences never",
 )
 class FedPref(Clustered):

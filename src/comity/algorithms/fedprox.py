@@ -17,7 +17,8 @@ from comity.settings import setting
     "fedprox",
     title="FedProx",
     paper="Li et al., 2020",
-    family="single global model",
+    place="global model",
+    method="mean by data size; proximal term",
     communication="the model, both ways",
 )
 class FedProx(FedAvg):

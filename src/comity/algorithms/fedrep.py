@@ -18,7 +18,8 @@ from comity.settings import setting
     "fedrep",
     title="FedRep",
     paper="Collins et al., 2021",
-    family="client-specific: personalised",
+    place="personalised models",
+    method="shared body, local heads",
     communication="the body, both ways; heads stay",
 )
 class FedRep(FedAvg):

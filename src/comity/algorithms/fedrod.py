@@ -43,7 +43,8 @@ class TwoHeads(nn.Module):
     "fedrod",
     title="FedROD",
     paper="Chen and Chao, 2022",
-    family="client-specific: personalised",
+    place="personalised models",
+    method="generic and personal head on one body",
     communication="body and generic head, both ways; private heads and class counts stay",
 )
 class FedROD(FedAvg):

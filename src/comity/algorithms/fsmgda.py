@@ -20,7 +20,8 @@ from comity.settings import setting
     "fsmgda",
     title="Federated stochastic MGDA",
     paper="Yang et al., 2023",
-    family="single global model: common descent of all objectives",
+    place="single solution",
+    method="updates per objective; MGDA",
     communication="one model per objective; back, the model",
 )
 class FSMGDA(Algorithm):

@@ -51,7 +51,8 @@ class Ensemble(Balanced):
     "lft-ensemble",
     title="Local fair training + ensemble",
     paper="Zeng et al., 2021",
-    family="ensemble: fair to groups of people",
+    place="global model",
+    method="local fair training; vote of all models",
     communication="every client's model, once, to every client",
 )
 class LFTEnsemble(FairBatch):

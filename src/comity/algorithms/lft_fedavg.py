@@ -15,7 +15,8 @@ from comity.settings import setting
     "lft-fedavg",
     title="Local fair training + FedAvg",
     paper="Zeng et al., 2021",
-    family="single global model: fair to groups of people",
+    place="global model",
+    method="local fair training; mean",
     communication="the model and the sum of a client's sample weights; back, the model",
 )
 class LFTFedAvg(FairBatch):

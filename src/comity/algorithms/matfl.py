@@ -17,7 +17,8 @@ from comity.settings import setting
     "matfl",
     title="Many-task federated learning",
     paper="Cai et al., 2023",
-    family="client-specific: multi-task",
+    place="multi-task",
+    method="aggregation by similarity, tensor by tensor",
     communication="the model, both ways",
 )
 class MaTFL(Algorithm):

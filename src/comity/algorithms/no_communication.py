@@ -15,7 +15,8 @@ from comity.core.mixing import Mixing
     "no-communication",
     title="No communication",
     paper="the lower bound of every comparison",
-    family="alone",
+    place="not federated",
+    method="local training",
     communication="nothing",
 )
 class NoCommunication(Algorithm):

@@ -100,7 +100,8 @@ def _linear(weight: Tensor, bias: Tensor) -> nn.Linear:
     "praffl",
     title="PraFFL",
     paper="Ye et al., 2024",
-    family="Pareto front: any preference in real time",
+    place="client-led",
+    method="linearised preferences; hypernetwork at each client",
     communication="the communicated network ψ, both ways; hypernetworks stay",
 )
 class PraFFL(Algorithm):

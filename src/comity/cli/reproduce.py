@@ -44,7 +44,7 @@ def reproduce(
     """Run a printed table and set our figures beside the printed ones."""
     from comity import api
     from comity.report.tables import reproduction_table, search_reproduction_table
-    from comity.reproductions import TABLES, federations, searches
+    from comity.reproductions import TABLES, clusterings, federations, searches
     from comity.runs.compare import split_entries
     from comity.runs.execute import free_path
 
@@ -63,12 +63,14 @@ def reproduce(
     if preferences is not None:
         if table in searches.TABLES:
             raise UserError(f"--preferences means nothing for {table}: a search chooses them.")
-        if table not in federations.TABLES:
+        if table not in {*federations.TABLES, *clusterings.TABLES}:
             raise UserError(f"--preferences means nothing for {table}: the table has its own.")
         values["preferences"] = preferences.split()
     if protocol is not None:
         if table not in federations.TABLES:
-            raise UserError(f"--protocol means nothing for {table}: its runs show both.")
+            raise UserError(
+                f"--protocol means nothing for {table}: it has one, or its runs show both."
+            )
         values["protocol"] = protocol
     apply_settings(values, settings)
     path = out if out is not None else free_path(*filter(None, (table, only)))
@@ -89,13 +91,17 @@ def reproduce(
 
 
 def _show_list(as_json: bool) -> None:
-    """Print contents, problems and estimated cost of every table that can be reproduced."""
-    from comity.reproductions import catalogue
+    """Print contents, problems, cost and measurements of every table that can be reproduced."""
+    from comity.reproductions import catalogue, measured
 
-    tables = catalogue()
+    done = measured()
+    tables = {
+        name: {**asdict(needs), "measured": [asdict(entry) for entry in done[name]]}
+        for name, needs in catalogue().items()
+    }
     if as_json:
-        print_json({"tables": [{"name": name, **asdict(needs)} for name, needs in tables.items()]})
+        print_json({"tables": [{"name": name, **about} for name, about in tables.items()]})
         return
-    from comity.report.tables import needs_table
+    from comity.report.tables import measured_table, needs_table
 
-    print_tables(needs_table({name: asdict(needs) for name, needs in tables.items()}))
+    print_tables(needs_table(tables), measured_table(tables))

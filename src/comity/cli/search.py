@@ -52,9 +52,8 @@ def search(
     apply_settings(values, settings)
     entries = split_entries(generator)
     if seeds is not None or len(entries) > 1 or "[" in generator:
-        title = f"{values.get('problem')}, searches"
         path = _start_comparison(values, entries or ["annealing"], seeds, out)
-        show(carry_out(path, title, workers), as_json)
+        show(carry_out(path, path.name, workers), as_json)
         return
     if entries:
         values["search"]["generator"] = entries[0]
@@ -69,11 +68,8 @@ def _start_comparison(
 ) -> Path:
     """Start a comparison of searches."""
     from comity.searches.comparison import start_searches
-    from comity.searches.configuration import configure_search, split_search_settings
 
-    if not isinstance(values.get("problem", ""), str):
-        configure_search(split_search_settings(values))  # refuses a table of data
-    problem = str(pop_problem(values))
+    problem = pop_problem(values)
     seed = values.pop("seed", 1)
     numbers = [seed] if seeds is None else seeds_of(seeds)
     return start_searches(problem, generators=generators, seeds=numbers, out=out, **values)

@@ -23,11 +23,14 @@ def report(
 
 def list_(
     what: Annotated[
-        Literal["problems", "algorithms", "preferences", "generators", "presets"], typer.Argument()
+        Literal[
+            "problems", "algorithms", "preferences", "generators", "presets", "grids", "taxonomy"
+        ],
+        typer.Argument(),
     ],
     as_json: Json = False,
 ) -> None:
-    """List problems, algorithms, preference distributions, generators of searches, or presets."""
+    """List problems, algorithms, preferences, generators, presets, grids, or the taxonomy."""
     from comity.cli.listing import catalogue, catalogue_table
 
     entries = catalogue(what)

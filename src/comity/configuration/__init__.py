@@ -7,6 +7,7 @@
 from comity.configuration.assemble import configure
 from comity.configuration.checks import check_complete
 from comity.configuration.files import parse_setting, read_toml
+from comity.configuration.grids import axes, grid_entries, grids, with_grids
 from comity.configuration.layers import Layer, PresetEntry, merged, named_presets, preset, presets
 from comity.configuration.run import DEFAULT_PRESET, EXCHANGES, RUN_SETTINGS, Configuration
 
@@ -17,12 +18,16 @@ __all__ = [
     "Configuration",
     "Layer",
     "PresetEntry",
+    "axes",
     "check_complete",
     "configure",
+    "grid_entries",
+    "grids",
     "merged",
     "named_presets",
     "parse_setting",
     "preset",
     "presets",
     "read_toml",
+    "with_grids",
 ]

@@ -71,18 +71,20 @@ def named_presets() -> dict[str, tuple[PresetEntry, ...]]:
 
     The others refine it; of two that cover the same, the later wins.
     """
-    return {
-        name: tuple(
-            PresetEntry(
-                entry["source"],
-                tuple(entry["problems"]),
-                tuple(entry["algorithms"]),
-                Layer(**{part: entry[part] for part in Layer._fields if part in entry}),
-            )
-            for entry in entries
+    return {name: entries_of(tables) for name, tables in _file()[_NAMED].items()}
+
+
+def entries_of(tables: Sequence[Mapping[str, Any]]) -> tuple[PresetEntry, ...]:
+    """Return tables with source, problems, algorithms and parts as entries."""
+    return tuple(
+        PresetEntry(
+            table["source"],
+            tuple(table["problems"]),
+            tuple(table["algorithms"]),
+            Layer(**{part: table[part] for part in Layer._fields if part in table}),
         )
-        for name, entries in _file()[_NAMED].items()
-    }
+        for table in tables
+    )
 
 
 def preset(problem: str, algorithm: str, name: str = DEFAULT_PRESET) -> Layer:

@@ -137,6 +137,19 @@ def chance(
     return count / (_DRAWS + 1)
 
 
+def labels_of(partition: Sequence[Sequence[int]], clients: int) -> IntArray:
+    """Return the number of each client's cluster.
+
+    Args:
+        partition: Client ids, one list per cluster.
+        clients: Number of clients.
+    """
+    labels = np.zeros(clients, dtype=np.int64)
+    for number, members in enumerate(partition):
+        labels[list(members)] = number
+    return labels
+
+
 def adjusted_rand(first: Sequence[int] | IntArray, second: Sequence[int] | IntArray) -> float:
     """Return the adjusted Rand index of two partitions (Hubert and Arabie, 1985).
 

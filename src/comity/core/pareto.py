@@ -12,7 +12,7 @@ import moocore
 import numpy as np
 
 from comity.core.preferences import equidistant
-from comity.core.typing import BoolArray, FloatArray
+from comity.core.typing import BoolArray, FloatArray, IntArray
 
 UTILITY_WEIGHTS = 100
 """Number of evenly spread preferences in the expected utility."""
@@ -40,6 +40,27 @@ def front(vectors: FloatArray) -> FloatArray:
     if not len(points):
         return np.asarray(points)
     return np.asarray(points[moocore.is_nondominated(points, maximise=True)])
+
+
+def ranks(vectors: FloatArray) -> IntArray:
+    """Return how often the non-dominated vectors must be removed before each vector is one (0: is).
+
+    Deb et al. (2002). Equal vectors (to 1e-6) have the same rank.
+    """
+    if not len(vectors):
+        return np.zeros(0, dtype=np.int64)
+    points = np.round(np.atleast_2d(vectors), 6)
+    return np.asarray(moocore.pareto_rank(points, maximise=True), dtype=np.int64)
+
+
+def ranked_front(vectors: FloatArray, rank: int) -> FloatArray:
+    """Return the front of what is left after removing the non-dominated vectors ``rank`` times.
+
+    Few outliers can make up a front; those of the next ranks show what lies behind them. Empty if
+    nothing is left.
+    """
+    points = np.asarray(vectors, dtype=np.float64)
+    return front(points[ranks(points) == rank]) if len(points) else points
 
 
 def hypervolume(vectors: FloatArray, reference: Sequence[float]) -> float:

@@ -124,10 +124,11 @@ DATASETS = {
         sha256="613a82c1635dd999528a04966e77d42445c21201422a2e12a6b434c90631a14b",
         rows=30_000,
         positives=6_636,
-        counts={"gender": {"female": 18_112}},
+        counts={"gender": {"female": 18_112}, "age": {"up to 25": 3_871}},
         label="default payment next month",
         attributes={
-            "gender": {"column": "SEX", "groups": {"female": ["female"], "male": ["male"]}}
+            "gender": {"column": "SEX", "groups": {"female": ["female"], "male": ["male"]}},
+            "age": {"column": "AGE", "groups": {"up to 25": "<= 25", "over 25": "> 25"}},
         },
         drop=("ID",),
         names={

@@ -247,7 +247,7 @@ class Clients:
         """Return the hypervolume of each client's model: one vector, or one per preference."""
         vectors = value[:, None]
         if self._span is not None:
-            vectors = self._learner.evaluate_preferences(
+            vectors, _ = self._learner.evaluate_preferences(
                 self._models, rows, "validation", self._span
             )
         return reach(vectors, self._reference_point)
@@ -329,8 +329,8 @@ class Clients:
         """Return the models that the clients hold: their best validated ones, or their last."""
         return self._selection.kept if kept else self._models
 
-    def evaluate_preferences(self, preferences: FloatArray) -> FloatArray:
-        """Return test vectors of the final models (clients x preferences x objectives)."""
+    def evaluate_preferences(self, preferences: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the final models' test vectors and losses (clients x preferences x objectives)."""
         rows = np.arange(len(self.clients))
         models = self.models(self.configuration.keep == "best")
         return self._learner.evaluate_preferences(models, rows, "test", preferences)

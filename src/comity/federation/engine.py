@@ -37,8 +37,8 @@ class SimulatedEngine(Engine, Protocol):
     def evaluate_delivery(self, request: RoundRequest) -> FloatArray:
         """Return validation vectors of all clients with the delivered models; train nothing."""
 
-    def evaluate_preferences(self, preferences: FloatArray) -> FloatArray:
-        """Return test vectors of the final models (clients x preferences x objectives)."""
+    def evaluate_preferences(self, preferences: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the final models' test vectors and losses (clients x preferences x objectives)."""
 
     def test(self, kept: bool, purpose: str = "test") -> FloatArray:
         """Return test vectors of the final models of all clients, one row per client."""

@@ -36,6 +36,8 @@ class RoundRecord:
     """Partition of the clients, for algorithms that keep one."""
     chosen: bool = False
     """The models of this round are those that all clients keep so far."""
+    worth: float | None = None
+    """Mean hypervolume on validation data that clients report, where one round is kept for all."""
     conflict: dict[str, float] | None = None
     """Measures of the wrapper: how much updates were against each other."""
     diagnostics: dict[str, Any] = field(default_factory=dict)
@@ -199,7 +201,9 @@ class Server:
         worth = update.statistics.get("validation")
         if worth is None or len(update.clients) < len(self.clients):
             return
-        if worth.mean() > self._best:  # nan: nothing was delivered yet
+        if np.isfinite(worth).all():  # nan: nothing was delivered yet, or a model is not sound
+            record.worth = float(worth.mean())
+        if worth.mean() > self._best:
             self._best, record.chosen = float(worth.mean()), True
 
     def _mix(self, request: RoundRequest, update: ClientUpdate, record: RoundRecord) -> set[int]:

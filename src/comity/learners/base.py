@@ -171,8 +171,8 @@ class Learner(Protocol):
 
     def evaluate_preferences(
         self, fleet: Fleet, rows: IntArray, purpose: str, preferences: FloatArray
-    ) -> FloatArray:
-        """Return objective vectors at several preferences (clients x preferences x objectives).
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return objective vectors and losses (clients x preferences x objectives each).
 
         Args:
             fleet: The models of all clients, whose forward takes a preference.

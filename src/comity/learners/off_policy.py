@@ -205,7 +205,7 @@ class OffPolicy(ABC):
 
     def evaluate_preferences(
         self, fleet: Fleet, rows: IntArray, purpose: str, preferences: FloatArray
-    ) -> FloatArray:
+    ) -> tuple[FloatArray, FloatArray]:
         """Raise `NotImplementedError`: policies take no preference."""
         raise NotImplementedError("policies are not made for preferences on demand")
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from torch import nn
 
-from comity.core.pareto import measures
+from comity.core.pareto import measures, set_measures
 from comity.core.typing import BoolArray, FloatArray
 from comity.datasets.partition import SPLIT
 
@@ -106,6 +106,17 @@ class Problem(ABC):
     def counts(self, vectors: FloatArray) -> BoolArray:
         """Return which vectors (rows) count for a front: by default all."""
         return np.ones(len(vectors), dtype=bool)
+
+    def front_measures(
+        self, vectors: FloatArray, reference_point: Sequence[float]
+    ) -> dict[str, float]:
+        """Return the measures of a set of vectors, whoever they belong to.
+
+        Args:
+            vectors: Objective vectors that count, one row each.
+            reference_point: Vector from which hypervolumes are measured.
+        """
+        return set_measures(vectors, reference_point, self.target())
 
     def measures(self, vectors: FloatArray, preferences: FloatArray) -> dict[str, float]:
         """Return all measures of a federation that ended with these vectors.

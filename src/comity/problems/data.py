@@ -15,9 +15,11 @@ from torch.func import vmap
 
 from comity.core.pareto import hypervolume, reach, set_measures
 from comity.core.phases import Batch
+from comity.core.rng import stream
 from comity.core.typing import BoolArray, Float32Array, FloatArray, IntArray
 from comity.datasets.columns import Columns
 from comity.datasets.partition import SPLIT, ClientRows, PartitionSpec, Strata, partition_rows
+from comity.datasets.withholding import withhold
 from comity.errors import UserError
 from comity.problems.base import Problem
 
@@ -97,6 +99,13 @@ class DataProblem(Problem, metaclass=_FunctionsAsMethods):
     learner: str = "supervised"
     partition_spec: PartitionSpec | None = None
     """Number of clients and partition, once `partitioned` has been called."""
+    withheld: float = 0.0
+    """Share of the clients' training rows that the server holds instead, in a search."""
+    federations: int = 1
+    """Number of federations of the same clients that train side by side, in a search.
+
+    Client c of federation f has the number f · clients + c.
+    """
     functions: Mapping[str, Callable[..., Any]] = field(default_factory=dict, hash=False)
     """Functions in place of methods; they are given by the methods' names."""
 
@@ -194,10 +203,18 @@ class DataProblem(Problem, metaclass=_FunctionsAsMethods):
         return replace(self, partition_spec=PartitionSpec(clients, seed, partition, sizes, split))
 
     def client_rows(self) -> list[ClientRows]:
-        """Return the rows of each client."""
+        """Return the rows of each client of each federation."""
+        return self._dealt()[0]
+
+    def server_rows(self) -> IntArray:
+        """Return the rows that the server of a search holds, in place of the clients."""
+        return self._dealt()[1]
+
+    def _dealt(self) -> tuple[list[ClientRows], IntArray]:
+        """Return the rows of each client of each federation, and those of the server."""
         if self.partition_spec is None:
             raise UserError(f"problem {self.name}: its data have not been dealt out.")
-        return _client_rows(self, self.partition_spec)
+        return _deal(self, self.partition_spec)
 
     def columns(self) -> Mapping[str, Tensor]:
         """Return the samples as they are learned from."""
@@ -219,8 +236,9 @@ class DataProblem(Problem, metaclass=_FunctionsAsMethods):
         return self.prepare(longer, self._train())["inputs"][len(samples.columns["inputs"]) :]
 
     def _train(self) -> IntArray:
-        """Return the training rows of all clients."""
-        return np.concatenate([rows.train for rows in self.client_rows()])
+        """Return the training rows of all clients, once."""
+        rows = self.client_rows()
+        return np.concatenate([client.train for client in rows[: len(rows) // self.federations]])
 
     def trivial(self, clients: Sequence[int], seed: int, episodes: int) -> FloatArray:
         """Return the test scores of the constant output, one row per client."""
@@ -246,6 +264,15 @@ class DataProblem(Problem, metaclass=_FunctionsAsMethods):
         """Return which vectors (rows) count for a front: defined and `counted`."""
         defined: BoolArray = np.asarray(np.isfinite(vectors).all(axis=1))
         return defined & self.counted(vectors)
+
+    def front_measures(
+        self, vectors: FloatArray, reference_point: Sequence[float]
+    ) -> dict[str, float]:
+        """Return the measures of a set of vectors, the strict hypervolume among them."""
+        values = super().front_measures(vectors, reference_point)
+        if (point := self.strict_point()) is not None:
+            values["strict_hypervolume"] = hypervolume(vectors, point)
+        return values
 
     def measures(self, vectors: FloatArray, preferences: FloatArray) -> dict[str, float]:
         """Return all measures; vectors that do not count are left out of the front."""
@@ -288,8 +315,25 @@ def batch_of(columns: Mapping[str, Tensor], rows: IntArray) -> dict[str, Tensor]
 
 
 @lru_cache(maxsize=16)
-def _client_rows(problem: DataProblem, spec: PartitionSpec) -> list[ClientRows]:
-    return problem.partition(problem.samples(), spec)
+def _deal(problem: DataProblem, spec: PartitionSpec) -> tuple[list[ClientRows], IntArray]:
+    samples = problem.samples()
+    clients = problem.partition(samples, spec)
+    if not problem.withheld:
+        return clients * problem.federations, np.zeros(0, dtype=np.int64)
+    draw = stream(spec.seed, "server rows")
+    clients, server = withhold(clients, samples.strata, problem.withheld, draw)
+    for name, serving in samples.needed.values():
+        if not np.isin(samples.strata[server], serving).any():
+            raise UserError(
+                f"search.server_share = {problem.withheld:g}: the server gets {len(server)} rows, "
+                f"and none of '{name}', without which it cannot evaluate models; raise the share."
+            )
+    if not len(server):
+        raise UserError(
+            f"search.server_share = {problem.withheld:g}: the server gets no row on which it could "
+            "evaluate models; raise the share."
+        )
+    return clients * problem.federations, server
 
 
 @lru_cache(maxsize=4)

@@ -283,6 +283,7 @@ def fairness_problem(
         reference_point=(0.0,) * len(objectives),
         attributes={_column(attribute): count for attribute, count in attributes.items()},
         defaults={"learning_rate": 5e-3},
+        search={"iterations": 6, "candidates": 5, "local_steps": 50, "total_steps": 500},
         table=table,
         aims=aims,
         slope=s.slope,

@@ -1,9 +1,9 @@
 """Multi-objective reinforcement learning problems from mo-gymnasium.
 
-Learner settings and step budgets are those of the FedPref experiments (thesis table A.6); returns
-are undiscounted. The thesis prints no reference points for them: those of Deep Sea Treasure and
-Minecart are derived from its table 4.3, the others are guesses. Those of searches are in its
-table A.1.
+Learner settings and step budgets are those of the FedPref experiments (thesis tables A.6 and A.7);
+returns are undiscounted. The thesis prints no reference points for chapter 4: those of Deep Sea
+Treasure and Minecart are derived from its table 4.3, the others are guesses. Reference points of
+searches are printed in table A.1.
 """
 
 from __future__ import annotations

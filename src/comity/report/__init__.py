@@ -6,12 +6,13 @@ written.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from comity.report.series.learning import Runs
+    from comity.runs.compare import Comparison
     from comity.runs.directory import Run
     from comity.runs.schema import ComparisonResults
     from comity.searches import Search
@@ -66,16 +67,21 @@ def write_searches_report(comparison: SearchComparison) -> Path:
     return writing.report_searches(comparison)
 
 
-def write_reproduction(path: Path, results: Mapping[str, Any]) -> None:
+def write_reproduction(
+    path: Path,
+    results: Mapping[str, Any],
+    comparisons: Sequence[Comparison | SearchComparison] = (),
+) -> None:
     """Draw our figures beside the printed ones of a table into a directory.
 
     Args:
         path: The directory.
         results: The figures, as in the table's JSON file.
+        comparisons: The comparisons behind the table.
     """
     from comity.report import writing
 
-    writing.draw_reproduction(path, results)
+    writing.draw_reproduction(path, results, comparisons)
 
 
 __all__ = [

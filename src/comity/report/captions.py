@@ -15,18 +15,19 @@ from comity.report.measures import (
     vector,
 )
 from comity.report.series.learning import Runs
-from comity.report.terms import comparison_terms
+from comity.report.terms import ENVIRONMENTS, comparison_terms, search_terms
+from comity.runs.reproduction_schema import ReproductionNotes
 from comity.runs.schema import (
     ComparisonResults,
     FrontPoint,
     Metrics,
-    ReproductionNotes,
     Results,
     SearchComparisonResults,
     SearchControl,
     SearchResults,
     SeededRow,
 )
+from comity.searches.effort import total_steps
 
 _REMARKS = {
     "own_hypervolume": "Hypervolume per client: of what a client's own model reaches, mean over "
@@ -36,6 +37,10 @@ _REMARKS = {
     "undefined": "Undefined: the share of clients for whom a score means nothing, because their "
     "samples lack a group that it compares; they count for no front either.",
 }
+_SOON = (
+    "To {target}: until the validation accuracy of all clients, absent ones included, is that high "
+    "in a round in which it is measured; seconds are of training and mixing"
+)
 _OWN_SAMPLES = (
     "Each client's model is judged on the client's own test samples; global: on everyone's."
 )
@@ -112,6 +117,8 @@ def comparison_caption(comparison: ComparisonResults, runs: Runs) -> str:
         parts.append(f"Over …: mean ± standard deviation of what {of} gains, seed by seed")
         if OVER_HOST in headings:
             parts.append("The host: the same algorithm without the wrapper")
+    if soon := rows[0].get("how_soon"):
+        parts.append(_SOON.format(target=f"{soon['target']:g}"))
     return ". ".join(part.removesuffix(".") for part in parts if part) + "."
 
 
@@ -123,31 +130,41 @@ def search_columns(results: SearchResults) -> dict[str, Metrics]:
 
 def search_caption(results: SearchResults) -> str:
     """Return the caption of a search's measures."""
-    reference = vector(results["reference_point"])
-    parts = [f"On test episodes. Reference point of the hypervolume: {reference}."]
+    terms, reference = search_terms(results), vector(results["reference_point"])
+    parts = [f"On {terms.tests}. Reference point of the hypervolume: {reference}."]
     if cut := results["cut_by_reference_point"]:
         verbs = ("does", "counts") if cut == 1 else ("do", "count")
         parts.append(
             f"Attention: {cut} of the points found {verbs[0]} not lie above it and {verbs[1]} "
             "nothing for the hypervolume."
         )
+    if dropped := results.get("dropped"):
+        parts.append(
+            f"{dropped} of the points found {'counts' if dropped == 1 else 'count'} for nothing: "
+            "perfectly fair, as one that always gives the same answer is."
+        )
     parts.append(f"Found with {_cost(results)}.")
     if "control" in results:
         parts.append(f"Control: random weights, {_cost(results['control'])}.")
+    if "samples" in results:
+        parts.append(f"Trivial: {terms.trivial}.")
     return " ".join(parts)
 
 
 def _cost(results: SearchResults | SearchControl) -> str:
-    steps = sum(results["environment_steps"].values())
-    return f"{results['candidates']} candidates and {steps:,} environment steps"
+    unit = search_terms(results).unit
+    return f"{results['candidates']} candidates and {total_steps(results):,} {unit}"
 
 
 def searches_caption(comparison: SearchComparisonResults) -> str:
     """Return the caption of a comparison of searches."""
+    terms = search_terms(comparison["rows"][0])
+    steps = f"{terms.unit} of all clients"
+    if terms is ENVIRONMENTS:
+        steps += " and the server"
     return (
         f"{seeds_text(comparison['rows'])}; the best is marked ★. Hypervolume after a part of the "
-        "iterations is on the server's evaluation, all else on test episodes. Steps are those of "
-        "all clients and the server in the environment. "
+        f"iterations is on the server's evaluation, all else on {terms.tests}. Steps: {steps}. "
         f"Reference point of the hypervolume: {vector(comparison['reference_point'])}"
     )
 

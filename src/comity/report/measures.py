@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from comity.runs.reproduction_schema import PrintedValue
 from comity.runs.schema import (
     AlgorithmRow,
     ClientResult,
@@ -15,7 +16,6 @@ from comity.runs.schema import (
     ComparisonRow,
     MeasuredRow,
     Metrics,
-    PrintedValue,
     Referenced,
     Results,
     SearchComparisonResults,
@@ -255,6 +255,29 @@ def gain_text(row: ComparisonRow, heading: str) -> str:
         return "–"
     sign = "+" if difference["mean"] > 0 else ""
     return f"{sign}{number(difference['mean'], 2)} ± {number(difference['std'], 2)}"
+
+
+def soon_headings(rows: Sequence[ComparisonRow]) -> list[str]:
+    """Return the headings of when rows reach the comparison's target; none without one."""
+    soon = rows[0].get("how_soon")
+    return [f"{kind} to {number(soon['target'])}" for kind in ("rounds", "seconds")] if soon else []
+
+
+def soon_cells(row: ComparisonRow) -> list[str]:
+    """Return the cells under `soon_headings`."""
+    soon = row.get("how_soon")
+    return [first_text(soon["rounds"]), first_text(soon["seconds"])] if soon else []
+
+
+def first_text(values: Sequence[float | None]) -> str:
+    """Return the mean ± std of the seeds that reach a target, and how many do if not all."""
+    reached = [value for value in values if value is not None]
+    if not reached:
+        return "never"
+    mean = sum(reached) / len(reached)
+    std = math.sqrt(sum((value - mean) ** 2 for value in reached) / len(reached))
+    some = "" if len(reached) == len(values) else f" ({len(reached)} of {len(values)})"
+    return number(mean, 3) + (f" ± {number(std, 2)}" if std else "") + some
 
 
 # -- labels and numbers --------------------------------------------------------------------

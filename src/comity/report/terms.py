@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from comity.report.measures import has_data, has_single_objective
-from comity.runs.schema import ComparisonResults, Results
+from comity.runs.schema import ComparisonResults, MeanEffort, Results, SearchEffort
 
 
 @dataclass(frozen=True)
@@ -44,6 +44,12 @@ SINGLE_OBJECTIVE = replace(
     trivial="the constant classifier, which gives a client's commonest answer to everything",
 )
 """Of data with a single objective, where nothing is left out of a front."""
+SEARCHED_DATA = replace(
+    DATA,
+    trivial="the constant classifier, which gives the commonest answer to everything and is never "
+    "left out itself",
+)
+"""Of searches on data, whose models are judged on the samples of all clients."""
 
 
 def terms_of(results: Results) -> Terms:
@@ -54,6 +60,11 @@ def terms_of(results: Results) -> Terms:
 def comparison_terms(comparison: ComparisonResults) -> Terms:
     """Return the terms for a comparison."""
     return _terms(has_data(comparison), has_single_objective(comparison))
+
+
+def search_terms(record: SearchEffort | MeanEffort) -> Terms:
+    """Return the terms for a search; its results, its control or a row of a comparison tell."""
+    return SEARCHED_DATA if "training_steps" in record else ENVIRONMENTS
 
 
 def _terms(data: bool, single_objective: bool) -> Terms:

@@ -6,12 +6,21 @@ from typing import Any
 
 from comity.core.typing import OnRound
 from comity.errors import UserError, unknown
-from comity.reproductions import fairness, federations, praffl, searches
+from comity.reproductions import (
+    clusterings,
+    fairness,
+    federations,
+    pictures,
+    praffl,
+    ranges,
+    searches,
+    two_tasks,
+)
 from comity.reproductions.campaign import Campaign, Reproduction, execute_campaign
-from comity.reproductions.printed import Needs
+from comity.reproductions.printed import Measured, Needs, read_measured
 from comity.runs.parallel import Work
 
-_MODULES = (searches, federations, fairness, praffl)
+_MODULES = (searches, federations, clusterings, two_tasks, fairness, ranges, praffl, pictures)
 TABLES: dict[str, Callable[..., Campaign[Any]]] = {
     table: module.plan for module in _MODULES for table in module.TABLES
 }
@@ -21,6 +30,14 @@ TABLES: dict[str, Callable[..., Campaign[Any]]] = {
 def catalogue() -> dict[str, Needs]:
     """Return contents and cost of each table that can be reproduced, by name."""
     return {table: module.needs(table) for module in _MODULES for table in module.TABLES}
+
+
+def measured() -> dict[str, list[Measured]]:
+    """Return what has been measured of each table, by name."""
+    known: dict[str, list[Measured]] = {table: [] for table in TABLES}
+    for entry in read_measured():
+        known[entry.table].append(entry)
+    return known
 
 
 def reproduce(
@@ -52,4 +69,13 @@ def reproduce(
     return execute_campaign(table, campaign, out=out, workers=workers, on_round=on_round, work=work)
 
 
-__all__ = ["TABLES", "Campaign", "Needs", "Reproduction", "catalogue", "reproduce"]
+__all__ = [
+    "TABLES",
+    "Campaign",
+    "Measured",
+    "Needs",
+    "Reproduction",
+    "catalogue",
+    "measured",
+    "reproduce",
+]

@@ -14,12 +14,19 @@ from comity.core.typing import OnRound
 from comity.errors import UserError
 from comity.runs import compare
 from comity.runs.compare import Comparison
+from comity.runs.directory import Run
 from comity.runs.execute import free_path
 from comity.runs.parallel import Work
 from comity.searches import comparison as search_comparison
 from comity.searches.comparison import SearchComparison
 
 C = TypeVar("C", bound=Comparison | SearchComparison)
+
+Prepare = Callable[[Path, OnRound | None, Work | None], Mapping[str, Mapping[str, Any]]]
+"""Does what comes first in a campaign's directory and returns the plans that hold from then on.
+
+Its arguments are the directory, what to call after each round, and what brings a run to its end.
+"""
 
 
 @dataclass(frozen=True)
@@ -55,6 +62,8 @@ class Campaign(Generic[C]):
     """Arguments that must equal those of comparisons that exist already, or be absent in both."""
     align: Callable[[Mapping[str, C]], Mapping[str, C]] = dict
     """Returns the finished comparisons with measures that can be compared with each other."""
+    prepare: Prepare | None = None
+    """Completes the plans, where something must be trained first."""
 
 
 @dataclass(frozen=True)
@@ -90,9 +99,10 @@ def execute_campaign(
     """
     path = Path(out) if out is not None else free_path(campaign.name)
     options = {} if work is None else {"work": work}
+    plans = campaign.prepare(path, on_round, work) if campaign.prepare else campaign.plans
     comparisons: dict[str, C] = {}
-    for number, (name, plan) in enumerate(campaign.plans.items()):
-        notify = _part_of(on_round, number, len(campaign.plans))
+    for number, (name, plan) in enumerate(plans.items()):
+        notify = _part_of(on_round, number, len(plans))
         place, file = path / name, path / name / campaign.kind.file
         if file.is_file():
             check_plan(file, **{key: plan.get(key) for key in campaign.checked})
@@ -137,3 +147,18 @@ def models_of(*comparisons: Comparison) -> str:
     every = [run for each in comparisons for runs in each.runs.values() for run in runs]
     keep = {"last" if run.configuration.keep == "last" else "kept" for run in every}
     return " or ".join(sorted(keep))
+
+
+def runs_of(comparison: Comparison, entry: str) -> list[Run]:
+    """Return all runs of an entry, whatever their preferences; an error if there are none.
+
+    Args:
+        comparison: A finished comparison, perhaps of an earlier command.
+        entry: The entry.
+    """
+    runs = [run for (name, _), found in comparison.runs.items() if name == entry for run in found]
+    if not runs:
+        raise UserError(
+            f"{comparison.path}: it holds no runs of {entry}. Choose another directory."
+        )
+    return runs

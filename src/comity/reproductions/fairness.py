@@ -3,7 +3,8 @@
 Homogeneous tables: ten runs over a grid of weights that all clients share; each run is a point,
 the mean over its clients. Heterogeneous tables: ten runs in which every client draws its own
 preference; each client is a point. A cell is the hypervolume of all points that are not trivially
-fair, from (0, 0). Rows are dealt by chance alone (``partition = "naive"``), as in the thesis.
+fair, from (0, 0); beside it stand the hypervolumes of the fronts of lower ranks, which outliers do
+not decide. Rows are dealt by chance alone (``partition = "naive"``), as in the thesis.
 Validation costs no steps here, so the same runs show both protocols: the last models, as in the
 thesis, and the best validated ones.
 """
@@ -16,10 +17,12 @@ from typing import Any
 
 import numpy as np
 
+from comity.core.pareto import hypervolume, ranked_front
+from comity.core.typing import FloatArray
 from comity.errors import UserError, unknown
 from comity.problems import Problem
 from comity.problems import find as find_problem
-from comity.reproductions.campaign import RUNS, Campaign
+from comity.reproductions.campaign import RUNS, Campaign, runs_of
 from comity.reproductions.printed import Needs, choose_rows, read_printed
 from comity.runs.compare import Comparison, seed_list
 from comity.runs.directory import Run
@@ -52,6 +55,7 @@ DATA = {
     "law-school-race": "Law School - Race",
     "credit-default-gender": "Default - Gender",
 }
+FAIRNESS = {"eo": "equal opportunity", "dp": "parity"}
 METRICS = {"eo": "hypervolume(accuracy,1-DEO)", "dp": "hypervolume(accuracy,1-DDP)"}
 ALGORITHMS = {
     "fedprox": "FedProx",
@@ -70,6 +74,11 @@ FINE_TUNED = {
     "law-school-gender-dp law-school-race-dp",
 }
 """Problems for which the thesis' grid search chose a round of fine-tuning, by algorithm."""
+
+PROTOCOLS = {"paper_protocol": True, "our_defaults": False}
+"""Whether a column of our table is about last models."""
+RANKS = 4
+"""Largest number of fronts whose hypervolumes are reported: the front and those behind it."""
 
 GRID = [f"same:{accuracy / 10:g},{1 - accuracy / 10:g}" for accuracy in range(10)]
 """Weights of accuracy and fairness; pure accuracy is left out."""
@@ -122,10 +131,7 @@ def plan(
         raise unknown(f"problem of {table}", problem, problems_of(table))
     if "preferences" in settings:
         raise UserError(f"preferences: {table} has its own; leave them out.")
-    entries = {
-        row: row + "+ft" * (problem in FINE_TUNED.get(row, "").split())
-        for row in choose_rows(rows, ALGORITHMS)
-    }
+    entries = entries_of(problem, rows)
     fixed = {
         "problem": problem,
         "preferences": GRID if about.homogeneous else ["dirichlet"],
@@ -152,9 +158,36 @@ def needs(table: str) -> Needs:
         runs = len(values["algorithms"]) * len(values["preferences"]) * seeds
         hours[problem] = runs * RUN_HOURS[about.clients]
     kind = "one preference for all clients" if about.homogeneous else "a preference per client"
-    fairness = " and ".join({"eo": "equalised odds", "dp": "parity"}[m] for m in about.metrics)
+    fairness = " and ".join(FAIRNESS[metric] for metric in about.metrics)
     title = f"Accuracy against {fairness}, {about.clients} clients, {kind}: hypervolume"
     return Needs(title, hours, seeds)
+
+
+def entries_of(problem: str, rows: Sequence[str] | None) -> dict[str, str]:
+    """Return the entries of a comparison by row: fine-tuned where the thesis chose that.
+
+    Args:
+        problem: The problem.
+        rows: Some of `ALGORITHMS`; None: all.
+    """
+    return {
+        row: row + "+ft" * (problem in FINE_TUNED.get(row, "").split())
+        for row in choose_rows(rows, ALGORITHMS)
+    }
+
+
+def points_of(runs: Sequence[Run], *, last: bool, homogeneous: bool) -> FloatArray:
+    """Return the points of a cell: one per run, the mean over its clients, or one per client.
+
+    Args:
+        runs: Runs of one entry.
+        last: Whether the points are those of the last models; otherwise of the kept ones.
+        homogeneous: Whether the clients of each run share their preference.
+    """
+    vectors = [run.vectors_last if last else run.vectors for run in runs]
+    if homogeneous:
+        vectors = [np.nanmean(each, axis=0, keepdims=True) for each in vectors]
+    return np.concatenate(vectors)
 
 
 def _tabulate(
@@ -163,19 +196,14 @@ def _tabulate(
     figures, rows = printed(table, name), []
     problem, homogeneous = find_problem(name), TABLES[table].homogeneous
     for algorithm, entry in entries.items():
-        runs = [
-            run
-            for (key, _), entry_runs in comparison.runs.items()
-            if key == entry
-            for run in entry_runs
-        ]
-        if not runs:
-            raise UserError(
-                f"{comparison.path}: it holds no runs of {entry}. Choose another directory."
-            )
+        runs = runs_of(comparison, entry)
+        points = {
+            protocol: points_of(runs, last=last, homogeneous=homogeneous)
+            for protocol, last in PROTOCOLS.items()
+        }
         protocols = {
-            protocol: _measures(problem, runs, last, homogeneous)
-            for protocol, last in (("paper_protocol", True), ("our_defaults", False))
+            protocol: _measures(problem, runs, each, homogeneous)
+            for protocol, each in points.items()
         }
         rows.append(
             {
@@ -189,11 +217,12 @@ def _tabulate(
                 "printed": {"mean": figures[algorithm], "std": None},
                 "trivial": float(np.mean([run.results["trivial"]["accuracy"] for run in runs])),
                 "optimum": None,
-                "points": len(runs) * (1 if homogeneous else len(runs[0].vectors)),
+                "points": len(points["our_defaults"]),
                 "dropped": {
                     protocol: measures["dropped"] for protocol, measures in protocols.items()
                 },
                 "strict_hypervolume": protocols["our_defaults"]["strict_hypervolume"],
+                "ranks": {protocol: _by_rank(problem, each) for protocol, each in points.items()},
             }
         )
     first = next(iter(comparison.runs.values()))[0].results
@@ -210,13 +239,18 @@ def _tabulate(
 
 
 def _measures(
-    problem: Problem, runs: Sequence[Run], last: bool, homogeneous: bool
+    problem: Problem, runs: Sequence[Run], points: FloatArray, homogeneous: bool
 ) -> dict[str, float]:
     """Return the measures of all points in a cell of the table."""
-    points, weights = [], []
-    for run in runs:
-        vectors = run.vectors_last if last else run.vectors
-        preferences = run.configuration.get_preferences()
-        points.append(np.nanmean(vectors, axis=0, keepdims=True) if homogeneous else vectors)
-        weights.append(preferences[:1] if homogeneous else preferences)
-    return problem.measures(np.concatenate(points), np.concatenate(weights))
+    weights = [run.configuration.get_preferences() for run in runs]
+    if homogeneous:
+        weights = [preferences[:1] for preferences in weights]
+    return problem.measures(points, np.concatenate(weights))
+
+
+def _by_rank(problem: Problem, points: FloatArray) -> list[float]:
+    """Return the hypervolume of the front and of those behind it, as long as points are left."""
+    counted = points[problem.counts(points)]
+    fronts = [ranked_front(counted, rank) for rank in range(RANKS)]
+    left = [front for rank, front in enumerate(fronts) if rank == 0 or len(front)]
+    return [hypervolume(front, problem.reference_point) for front in left]

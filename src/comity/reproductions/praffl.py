@@ -1,9 +1,9 @@
-"""The tables of PraFFL beside our own figures: `comity reproduce praffl-2`.
+"""The tables and figures of PraFFL beside our own: `comity reproduce praffl-2`.
 
 A cell is the hypervolume per client from (0, 0) on accuracy and 1 - D, which equals the paper's
 from (1, 1) on error and D. Every algorithm keeps the round that is best on validation, as in the
-paper. For the split between the two phases (praffl-7) the paper has only a picture. Table 2 also
-prints the time of training.
+paper. Table 2 also prints the time of training. Of figures 6 to 10 the paper has only pictures,
+and of theorem 5.8 a proof: `comity.reproductions.praffl_spans` measures what they claim.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import numpy as np
 from comity.datasets.synthetic import reference_hypervolume
 from comity.errors import UserError, unknown
 from comity.reproductions.campaign import RUNS, Campaign, models_of
+from comity.reproductions.praffl_spans import Shows, span_measures
 from comity.reproductions.printed import Needs, choose_rows, read_printed
 from comity.runs.compare import Comparison, seed_list
 
@@ -35,6 +36,8 @@ ALGORITHMS = {
     "praffl": "PraFFL",
 }
 CLIENTS = (3, 10, 20)
+LEVELS = ("even", "paper", "strong")
+"""Partitions of the synthetic people among three clients, from alike to most unlike."""
 SPLITS = {f"praffl[split={split}]": split for split in (0.1, 0.3, 0.5, 0.7, 0.9)}
 """The share of local training that the communicated network gets, by entry of a comparison."""
 PUBLIC: dict[str, dict[str, str]] = {
@@ -58,7 +61,9 @@ class Printed:
     rows: tuple[str, ...]
     """Entries of a comparison."""
     across: str | None = None
-    """The value of a row on the horizontal axis of our picture; None: one panel per problem."""
+    """What the table varies; None: one panel per problem."""
+    shows: Shows | None = None
+    """What is measured beside the hypervolume."""
 
 
 TABLES = {
@@ -75,12 +80,49 @@ TABLES = {
         (*ALGORITHMS,),
         "clients",
     ),
+    "praffl-5.8": Printed(
+        None,
+        "PraFFL's convergence (theorem 5.8): validation hypervolume by round, and its rate",
+        (*DATA,),
+        ("praffl",),
+        shows="rounds",
+    ),
+    "praffl-6": Printed(
+        None,
+        "PraFFL and its baselines (figure 6): fronts, and how many solutions nobody dominates",
+        (*DATA,),
+        (*ALGORITHMS,),
+        shows="fronts",
+    ),
     "praffl-7": Printed(
         None,
-        "PraFFL's split between its two phases (the paper has a picture): hypervolume per client",
-        ("praffl-synthetic",),
+        "PraFFL's split between its two phases (figure 7): hypervolume, width and distance",
+        (*DATA,),
         (*SPLITS,),
         "split",
+        "splits",
+    ),
+    "praffl-8": Printed(
+        None,
+        "PraFFL's map of preferences (figure 8): how steadily outcomes follow, how many differ",
+        (*DATA,),
+        ("praffl",),
+        shows="responses",
+    ),
+    "praffl-9": Printed(
+        None,
+        "PraFFL and its baselines with clients ever more unlike (figure 9): fronts, as praffl-6",
+        ("praffl-synthetic",),
+        (*ALGORITHMS,),
+        "partition",
+        "fronts",
+    ),
+    "praffl-10": Printed(
+        None,
+        "PraFFL's losses beside its metrics (figure 10): both fronts at the same preferences",
+        (*DATA,),
+        ("praffl",),
+        shows="losses",
     ),
 }
 
@@ -157,6 +199,7 @@ def plan(
             "table": table,
             "measure": "own_hypervolume",
             "across": about.across,
+            **({} if about.shows is None else {"shows": about.shows}),
             "reading": reading,
             "models": {"printed": "kept", "ours": models_of(*comparisons.values())},
             "reference_point_source": "the paper's, (1, 1) on error and D",
@@ -182,11 +225,13 @@ def needs(table: str) -> Needs:
 
 def _parts(table: str, only: str | None) -> dict[str, dict[str, Any]]:
     """Return the settings in which the comparisons behind a table differ, by directory."""
-    if table == "praffl-2":
-        return {name: {"problem": name} for name in DATA if only in (None, name)}
-    if table == "praffl-3":
+    across = TABLES[table].across
+    if across == "clients":
         return {f"clients-{n}": {"problem": "praffl-synthetic", "clients": n} for n in CLIENTS}
-    return {"splits": {"problem": "praffl-synthetic"}}
+    if across == "partition":
+        return {level: {"problem": "praffl-synthetic", "partition": level} for level in LEVELS}
+    place = "splits-{}" if across == "split" else "{}"
+    return {place.format(name): {"problem": name} for name in DATA if only in (None, name)}
 
 
 def _rows(table: str, entries: Sequence[str], comparison: Comparison) -> Iterator[dict[str, Any]]:
@@ -197,11 +242,16 @@ def _rows(table: str, entries: Sequence[str], comparison: Comparison) -> Iterato
             raise UserError(
                 f"{comparison.path}: it holds no runs of {entry}. Choose another directory."
             )
-        row = rows[entry]
-        clients = comparison.runs[entry, row["preferences"]][0].configuration.clients
+    runs = {entry: comparison.runs[entry, rows[entry]["preferences"]] for entry in entries}
+    shows = TABLES[table].shows
+    measures = {} if shows is None else span_measures(shows, runs)
+    for entry in entries:
+        row, configuration = rows[entry], runs[entry][0].configuration
+        clients = configuration.clients
         yield {
             "problem": problem,
             "clients": clients,
+            "partition": configuration.partition,
             **({"split": SPLITS[entry]} if entry in SPLITS else {}),
             "algorithm": entry,
             "centralised": row["centralised"],
@@ -210,6 +260,7 @@ def _rows(table: str, entries: Sequence[str], comparison: Comparison) -> Iterato
             "ours": row["metrics"]["own_hypervolume"],
             "trivial": row["trivial"]["own_hypervolume"],
             "reference": reference_hypervolume() if problem == "praffl-synthetic" else None,
+            **measures.get(entry, {}),
         }
 
 

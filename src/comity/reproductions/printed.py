@@ -3,11 +3,36 @@
 from __future__ import annotations
 
 import csv
+import tomllib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 
 from comity.errors import unknown
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Runs of one problem of a table whose figures are recorded and still hold."""
+
+    table: str
+    problem: str
+    seeds: int
+    """Number of seeds."""
+    protocol: str
+    """Which models count, or another part of the protocol that a reader needs to know."""
+    commit: str
+    version: str
+    file: str
+    """File with the figures, from the root of the repository."""
+    part: str = ""
+    """Rows or preferences, where it is not all of the table."""
+
+
+def read_measured() -> list[Measured]:
+    """Return what has been measured, from ``measured.toml`` in the package."""
+    text = (files("comity.reproductions") / "measured.toml").read_text()
+    return [Measured(**entry) for entry in tomllib.loads(text)["measured"]]
 
 
 @dataclass(frozen=True)

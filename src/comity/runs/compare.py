@@ -26,6 +26,7 @@ from comity.configuration import (
     configure,
     parse_setting,
     read_toml,
+    with_grids,
 )
 from comity.core.pareto import front, igd
 from comity.core.storage import write_whole
@@ -35,6 +36,7 @@ from comity.problems import Problem, register, resolved
 from comity.problems import find as find_problem
 from comity.runs.directory import CONFIG, Run
 from comity.runs.execute import check_workers, execute_at, free_path
+from comity.runs.how_soon import check_target, with_how_soon
 from comity.runs.parallel import Job, Work, run_jobs
 from comity.runs.schema import ComparisonResults, Difference, Metrics, Spread
 
@@ -68,16 +70,19 @@ def start_comparison(
     seeds: int | Sequence[int] = 3,
     preferences: str | Sequence[str] = "dirichlet",
     out: str | Path | None = None,
+    target: float | None = None,
     **settings: Any,
 ) -> Path:
     """Check the plan of a comparison and write it to a new directory; nothing is trained yet.
 
     Args:
         problem: A name, a problem, or a table that describes a problem.
-        algorithms: Entries, such as ``fedavg``, ``fedavg+ft`` or ``fedpref[clustering=false]``.
+        algorithms: Entries, such as ``fedavg``, ``fedavg+ft`` or ``fedpref[clustering=false]``;
+            ``fedpref[grid]`` stands for all of the grid that a paper prints for this problem.
         seeds: Number of seeds, or the seeds.
         preferences: One distribution of preferences, or several.
         out: The directory to create; default: a new one under ``runs/``.
+        target: Validation accuracy whose first round is tabulated; one objective only.
         **settings: Settings of a run, the same for all entries.
     """
     if isinstance(problem, Problem):
@@ -86,13 +91,14 @@ def start_comparison(
         problem = resolved(problem)
     plan = {
         "problem": problem,
-        "algorithms": list(algorithms),
+        "algorithms": with_grids(algorithms, find_problem(problem)),
         "seeds": seed_list(seeds),
         "preferences": [preferences] if isinstance(preferences, str) else list(preferences),
         "settings": settings,
+        **({} if target is None else {"target": target}),
     }
-    for configurations in _configurations(plan).values():  # a mistake must show before
-        for configuration in configurations:  # anything is written
+    for same in configurations(plan).values():  # a mistake must show before anything is written
+        for configuration in same:
             check_complete(configuration)
     path = Path(out) if out is not None else free_path(find_problem(problem).name, "comparison")
     start(path, PLAN, plan)
@@ -130,16 +136,14 @@ def run_plan(
     check_workers(workers)
     plan = read_toml(path / PLAN)
     runs: dict[tuple[str, str], list[Run]] = {}
-    for (entry, preferences), configurations in _configurations(plan).items():
+    for (entry, preferences), seeds in configurations(plan).items():
         name = re.sub(r"[^\w.+=-]+", "_", f"{entry}/{preferences}".replace("/", "|")).strip("_")
-        runs[entry, preferences] = [
-            _run_at(path / name / f"seed-{c.seed}", c) for c in configurations
-        ]
+        runs[entry, preferences] = [_run_at(path / name / f"seed-{c.seed}", c) for c in seeds]
     unfinished = [run for entry_runs in runs.values() for run in entry_runs if not run.finished]
     jobs = [Job(run.path, run.configuration.rounds) for run in unfinished]
     problem = find_problem(plan["problem"])
     run_jobs(jobs, work, problem, workers, on_round)
-    results = tabulate(problem.name, runs, path)
+    results = with_how_soon(tabulate(problem.name, runs, path), runs, plan.get("target"))
     write_whole(path / RESULTS, (json.dumps(results, indent=2) + "\n").encode())
     return Comparison(path, results, runs)
 
@@ -203,8 +207,9 @@ def entry_values(entry: str) -> dict[str, Any]:
     return values
 
 
-def _configurations(plan: Mapping[str, Any]) -> dict[tuple[str, str], list[Configuration]]:
-    """All runs of a plan, by entry and preferences."""
+def configurations(plan: Mapping[str, Any]) -> dict[tuple[str, str], list[Configuration]]:
+    """Return all runs of a plan, by entry and preferences; refuse a plan with a mistake."""
+    check_target(plan)
     entries = {entry: entry_values(entry) for entry in plan["algorithms"]}
     names = {values["algorithm"] for values in entries.values()}
     if not entries or not plan["seeds"]:

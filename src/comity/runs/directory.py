@@ -47,6 +47,8 @@ class Spans:
     """Weights of the objectives (preferences x objectives)."""
     vectors: FloatArray
     """Objective vectors on test samples (clients x preferences x objectives)."""
+    losses: FloatArray | None = None
+    """What was minimised for each objective, likewise; None in runs up to 0.6.0."""
 
 
 class Directory:
@@ -205,7 +207,13 @@ class Run(Directory):
         if not path.is_file():
             return None
         tensors, _ = load_values(path)
-        return Spans(tensors["preferences"], tensors["vectors"])
+        return Spans(tensors["preferences"], tensors["vectors"], tensors.get("losses"))
+
+    @property
+    def reached(self) -> FloatArray:
+        """Test vectors (clients x preferences x objectives); one where models take none."""
+        spans = self.spans
+        return self.vectors[:, None] if spans is None else spans.vectors
 
     def model(self, client: int) -> nn.Module:
         """Return a client's model as a plain module.
@@ -285,6 +293,8 @@ class Run(Directory):
     def save_spans(self, spans: Spans) -> None:
         """Write what clients reach at many preferences."""
         arrays = {"preferences": spans.preferences, "vectors": spans.vectors}
+        if spans.losses is not None:
+            arrays["losses"] = spans.losses
         save_values(self.path / SPANS, arrays, about(self.configuration))
 
     def save_models(self, models: Fleet, clients: Sequence[int] | None = None) -> None:

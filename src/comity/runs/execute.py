@@ -112,7 +112,8 @@ def _spans(configuration: Configuration, engine: EmbeddedEngine) -> Spans | None
     preferences = configuration.get_algorithm().evaluation_preferences(objectives, "test")
     if preferences is None:
         return None
-    return Spans(preferences, engine.evaluate_preferences(preferences).round(6))
+    vectors, losses = engine.evaluate_preferences(preferences)
+    return Spans(preferences, vectors.round(6), losses)
 
 
 def _restore(run: Run, loop: SimulatedLoop) -> float:

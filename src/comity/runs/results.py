@@ -8,7 +8,7 @@ from typing import Any, cast
 import numpy as np
 
 from comity.configuration import DEFAULT_PRESET, Configuration
-from comity.core.clusters import adjusted_rand
+from comity.core.clusters import adjusted_rand, labels_of
 from comity.core.pareto import front, hypervolume, reach
 from comity.core.preferences import shared_groups
 from comity.core.typing import AnyArray, FloatArray
@@ -57,6 +57,7 @@ def history_entry(
         **({} if everyone is None else {"everyone": _vectors(everyone)}),
         "clusters": record.clusters,
         "chosen": record.chosen,
+        **({} if record.worth is None else {"validation_hypervolume": record.worth}),
         "conflict": record.conflict,
         **({"server": record.diagnostics} if record.diagnostics else {}),
         "mixing": _vectors(record.mixing if _drawable(record.mixing) else None),
@@ -246,9 +247,7 @@ def _clusters(partition: list[list[int]], preferences: FloatArray) -> ClusterRes
     """Return the number of clusters, and their agreement with groups of equal preferences."""
     result: ClusterResult = {"count": len(partition)}
     if (groups := shared_groups(preferences)) is not None:
-        labels = np.zeros(len(preferences), dtype=np.int64)
-        for number, members in enumerate(partition):
-            labels[members] = number
+        labels = labels_of(partition, len(preferences))
         result["adjusted_rand"] = adjusted_rand(labels, groups)
     return result
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, NotRequired, TypedDict
+from typing import Any, NotRequired, TypedDict
 
 Metrics = dict[str, float]
 """Measures by name."""
@@ -99,6 +99,8 @@ class HistoryEntry(TypedDict):
     declined: list[bool]
     clusters: list[list[int]] | None
     chosen: bool
+    validation_hypervolume: NotRequired[float]
+    """Mean over clients of what their models reach on validation data, where all report it."""
     conflict: dict[str, float] | None
     server: NotRequired[dict[str, Any]]
     mixing: Vectors
@@ -148,6 +150,14 @@ class AlgorithmRow(TypedDict):
     centralised: bool
 
 
+class HowSoon(TypedDict):
+    """Rounds and seconds until a validation accuracy, one per seed; None: never reached."""
+
+    target: float
+    rounds: list[int | None]
+    seconds: list[float | None]
+
+
 class ComparisonRow(TypedDict):
     """One entry of a comparison under one preference distribution."""
 
@@ -162,6 +172,7 @@ class ComparisonRow(TypedDict):
     paired: NotRequired[dict[str, Difference]]
     trivial: NotRequired[Metrics]
     optimum: NotRequired[Metrics]
+    how_soon: NotRequired[HowSoon]
     runs: list[str]
 
 
@@ -187,16 +198,29 @@ class FrontPoint(TypedDict):
     model: str
 
 
-class SearchControl(TypedDict):
+class SearchEffort(TypedDict, total=False):
+    """Steps of all clients: in environments, those of the server too, by kind; or on data."""
+
+    environment_steps: dict[str, int]
+    training_steps: int
+
+
+class MeanEffort(TypedDict, total=False):
+    """Steps of a search, the mean over seeds: in environments, or on data."""
+
+    environment_steps: float
+    training_steps: float
+
+
+class SearchControl(SearchEffort):
     """The same search with random weights, for comparison."""
 
     generator: str
     metrics: Metrics
     candidates: int
-    environment_steps: dict[str, int]
 
 
-class SearchResults(TypedDict):
+class SearchResults(SearchEffort):
     """The content of a search's ``results.json``."""
 
     problem: str
@@ -212,16 +236,18 @@ class SearchResults(TypedDict):
     harvest: bool
     keep: str
     reference_point: list[float]
-    episodes: dict[str, int]
+    episodes: NotRequired[dict[str, int]]
+    samples: NotRequired[dict[str, int]]
     metrics: Metrics
     metrics_evaluation: Metrics
+    dropped: NotRequired[int]
     cut_by_reference_point: int
     trivial: Metrics
     optimum: NotRequired[Metrics]
     front: list[FrontPoint]
     communication: Communication
-    environment_steps: dict[str, int]
-    environment_steps_per_client: int
+    environment_steps_per_client: NotRequired[int]
+    training_steps_per_client: NotRequired[int]
     control: NotRequired[SearchControl]
 
 
@@ -233,7 +259,7 @@ class CandidateEntry(TypedDict):
     start: int | None
 
 
-class SearchEntry(TypedDict):
+class SearchEntry(SearchEffort):
     """One line of a search's ``history.jsonl``: one iteration."""
 
     iteration: int
@@ -241,20 +267,18 @@ class SearchEntry(TypedDict):
     evaluations: int
     hypervolume: float
     front: list[list[float]]
-    environment_steps: dict[str, int]
     communication: Communication
     events: list[str]
 
 
-class GrowthEntry(TypedDict):
+class GrowthEntry(MeanEffort):
     """Hypervolume after an iteration, over seeds."""
 
     evaluations: int
-    environment_steps: float
     hypervolume: Spread
 
 
-class SearchRow(TypedDict):
+class SearchRow(MeanEffort):
     """One entry of a comparison of searches."""
 
     search: str
@@ -263,7 +287,6 @@ class SearchRow(TypedDict):
     seeds: list[int]
     metrics: dict[str, Spread]
     candidates: float
-    environment_steps: float
     growth: list[GrowthEntry]
     runs: list[str]
 
@@ -276,108 +299,3 @@ class SearchComparisonResults(TypedDict):
     trivial: Metrics
     optimum: NotRequired[Metrics]
     rows: list[SearchRow]
-
-
-class PrintedValue(TypedDict):
-    """A mean and a spread as printed in a paper; None where nothing is printed."""
-
-    mean: float | None
-    std: float | None
-
-
-class ReproductionRow(TypedDict):
-    """One row of a printed table beside ours, under the protocols that were run."""
-
-    measure: NotRequired[str]
-    algorithm: str
-    preferences: str
-    printed: PrintedValue
-    paper_protocol: NotRequired[PrintedValue]
-    our_defaults: NotRequired[PrintedValue]
-    trivial: float | None
-    optimum: float | None
-    dropped: NotRequired[dict[str, float]]
-    strict_hypervolume: NotRequired[float | None]
-
-
-class ReproductionNotes(TypedDict):
-    """Remarks on what stands beside print in a reproduction."""
-
-    table: str
-    models: NotRequired[dict[str, str]]
-    """By column, whether its models are the ``last`` or the ``kept`` (best validated) ones."""
-    spreads: NotRequired[dict[str, str]]
-    """Kind of spread of the ``printed`` values and of ``ours``."""
-    reference_point_source: NotRequired[str]
-    """Origin of the reference point: printed, derived or guessed."""
-    igd_reference: NotRequired[str]
-    """The set from which IGD is measured; only where a table has IGD."""
-    note: NotRequired[str]
-    """A known fault of the printed table."""
-
-
-class ReproductionResults(ReproductionNotes):
-    """A printed table on one problem beside ours."""
-
-    measure: str | None
-    """The measure of all rows; None where they differ."""
-    across: NotRequired[str | None]
-    """Setting that the table varies; None where its rows are algorithms."""
-    problem: str
-    reference_point: NotRequired[list[float]]
-    rows: list[ReproductionRow]
-
-
-class PerClientRow(TypedDict):
-    """One printed hypervolume per client beside ours."""
-
-    problem: str
-    clients: int
-    split: NotRequired[float]
-    algorithm: str
-    centralised: bool
-    printed: PrintedValue
-    ours: Spread
-    trivial: float
-    reference: float | None
-
-
-class TrainingTime(TypedDict):
-    """Seconds of training, ours over seeds and the printed one."""
-
-    ours: Spread
-    printed: float | None
-
-
-class PerClientResults(ReproductionNotes):
-    """A printed table of hypervolumes per client beside ours."""
-
-    measure: str
-    across: Literal["clients", "split"] | None
-    """Setting that the table varies; None where it has one panel per problem."""
-    reading: NotRequired[Literal["meant", "public"]]
-    """Rules as meant, or with the known defects of the public code."""
-    reference_point: list[float]
-    rows: list[PerClientRow]
-    seconds: NotRequired[list[TrainingTime]]
-    """Time of training of each row."""
-
-
-class SearchReproductionRow(TypedDict):
-    """One row of a printed table of searches beside ours."""
-
-    measure: str
-    row: str
-    printed: PrintedValue
-    paper_protocol: PrintedValue
-    our_defaults: PrintedValue
-    random_control: PrintedValue
-    optimum: float | None
-
-
-class SearchReproductionResults(ReproductionNotes):
-    """A printed table of searches beside ours, with the control of random weights."""
-
-    problem: str
-    reference_point: list[float]
-    rows: list[SearchReproductionRow]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -11,7 +11,7 @@ import numpy as np
 from comity.core.fleet import Fleet
 from comity.core.pareto import nondominated
 from comity.core.storage import strip_prefix
-from comity.core.typing import FloatArray, NamedArrays
+from comity.core.typing import BoolArray, FloatArray, NamedArrays
 
 
 @dataclass(frozen=True)
@@ -28,10 +28,33 @@ class Origin:
     """The round after which the server held it; None: a final model of the federation."""
 
 
-class Archive:
-    """Non-dominated vectors, their models and their origins."""
+def counted_front(vectors: FloatArray, counts: Callable[[FloatArray], BoolArray]) -> BoolArray:
+    """Return which vectors are not dominated by any that counts, and count themselves.
 
-    def __init__(self, objectives: int) -> None:
+    Where none counts, all are treated as if they did: a search always ends with some model.
+
+    Args:
+        vectors: Objective vectors, one row each.
+        counts: Returns which vectors count for a front (`Problem.counts`).
+    """
+    counted = counts(vectors)
+    if not counted.any():
+        return nondominated(vectors)
+    best = np.zeros(len(vectors), dtype=bool)
+    best[counted] = nondominated(vectors[counted])
+    return best
+
+
+class Archive:
+    """Non-dominated vectors, their models and their origins.
+
+    Args:
+        objectives: Number of objectives.
+        counts: Returns which vectors count for a front (`Problem.counts`).
+    """
+
+    def __init__(self, objectives: int, counts: Callable[[FloatArray], BoolArray]) -> None:
+        self._counts = counts
         self.vectors: FloatArray = np.zeros((0, objectives))
         self.models: Fleet | None = None
         self.origins: list[Origin] = []
@@ -48,7 +71,7 @@ class Archive:
             origins: One origin per model.
         """
         union = np.concatenate([self.vectors, vectors])
-        keep = np.flatnonzero(nondominated(union))
+        keep = np.flatnonzero(counted_front(union, self._counts))
         if not (keep >= len(self.vectors)).any():
             return  # nothing new is non-dominated, so nothing is dropped either
         fleet = models if self.models is None else Fleet.cat([self.models, models])

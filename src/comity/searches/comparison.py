@@ -22,6 +22,7 @@ from comity.core.typing import OnRound
 from comity.errors import UserError
 from comity.problems import Problem, register
 from comity.problems import find as find_problem
+from comity.problems.own_table import resolved
 from comity.runs.compare import merge, seed_list, spread_of, start
 from comity.runs.directory import CONFIG
 from comity.runs.execute import check_workers, free_path
@@ -35,6 +36,7 @@ from comity.searches.configuration import (
     split_search_settings,
 )
 from comity.searches.directory import Search
+from comity.searches.effort import mean_effort
 from comity.searches.execution import execute_search_at, rounds_in_all
 
 PLAN, RESULTS = "searches.toml", "searches.json"
@@ -53,7 +55,7 @@ class SearchComparison:
 
 
 def start_searches(
-    problem: str | Problem,
+    problem: str | Problem | Mapping[str, Any],
     *,
     generators: Sequence[str],
     seeds: int | Sequence[int] = 3,
@@ -63,7 +65,7 @@ def start_searches(
     """Check the plan of a comparison of searches and write it to a new directory.
 
     Args:
-        problem: A problem with environments, or the name of one.
+        problem: A problem with several objectives, the name of one, or a table that describes one.
         generators: Entries, such as ``gap`` or ``annealing[warm_start=true]``; ``random`` is added
             unless there is an entry with random weights.
         seeds: Number of seeds, or the seeds.
@@ -72,6 +74,8 @@ def start_searches(
     """
     if isinstance(problem, Problem):
         problem = register(problem).name
+    elif isinstance(problem, Mapping):
+        problem = resolved(problem)
     entries = list(generators)
     if "random" not in {entry.partition("[")[0] for entry in entries}:
         entries.append("random")
@@ -82,7 +86,7 @@ def start_searches(
         "settings": settings,
     }
     _configurations(plan)  # a mistake must show before anything is written
-    path = Path(out) if out is not None else free_path(problem, "searches")
+    path = Path(out) if out is not None else free_path(find_problem(problem).name, "searches")
     start(path, PLAN, plan)
     return path
 
@@ -112,8 +116,9 @@ def run_search_plan(
         if not search.finished
     ]
     jobs = [Job(search.path, rounds_in_all(search.configuration)) for search in unfinished]
-    run_jobs(jobs, work, find_problem(str(plan["problem"])), workers, on_round)
-    results = _tabulate(plan["problem"], searches, path)
+    problem = find_problem(plan["problem"])
+    run_jobs(jobs, work, problem, workers, on_round)
+    results = _tabulate(problem.name, searches, path)
     write_whole(path / RESULTS, (json.dumps(results, indent=2) + "\n").encode())
     return SearchComparison(path, results, searches)
 
@@ -185,7 +190,6 @@ def _tabulate(
     rows: list[SearchRow] = []
     for entry, entry_searches in searches.items():
         results = [search.results for search in entry_searches]
-        steps = [sum(each["environment_steps"].values()) for each in results]
         rows.append(
             {
                 "search": entry,
@@ -194,7 +198,7 @@ def _tabulate(
                 "seeds": [each["seed"] for each in results],
                 "metrics": spread_of(each["metrics"] for each in results),
                 "candidates": float(np.mean([each["candidates"] for each in results])),
-                "environment_steps": float(np.mean(steps)),
+                **mean_effort(results),
                 "growth": growth(entry_searches),
                 "runs": [str(search.path.relative_to(path)) for search in entry_searches],
             }
@@ -217,11 +221,10 @@ def growth(searches: Sequence[Search]) -> list[GrowthEntry]:
     for number in range(min(map(len, histories))):
         at = [history[number] for history in histories]
         values = np.array([entry["hypervolume"] for entry in at])
-        steps = [sum(entry["environment_steps"].values()) for entry in at]
         entries.append(
             {
                 "evaluations": at[0]["evaluations"],
-                "environment_steps": float(np.mean(steps)),
+                **mean_effort(at),
                 "hypervolume": {"mean": float(values.mean()), "std": float(values.std())},
             }
         )

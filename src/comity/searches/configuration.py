@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 from typing import Any
 
 import tomli_w
 
 from comity import problems
+from comity.algorithms import Algorithm, algorithms
 from comity.configuration import RUN_SETTINGS, Configuration, configure
 from comity.core.pareto import above
+from comity.core.typing import FloatArray
 from comity.errors import UserError, unknown
-from comity.problems import EnvironmentProblem, Problem
+from comity.problems import DataProblem, EnvironmentProblem, Problem
 from comity.searches.candidates import Generator, find, make
 from comity.settings import Settings, build, setting
 
@@ -40,10 +42,43 @@ class SearchSettings(Settings):
         True, "also evaluate the server's models of every round, not only the last ones"
     )
     evaluation_episodes: int = setting(
-        1, "episodes in which the server evaluates a model", at_least=1
+        1, "environments: episodes in which the server evaluates a model", at_least=1
+    )
+    server_share: float = setting(
+        0.2,
+        "data: share of the clients' training rows that the server holds instead, to evaluate "
+        "models on",
+        above=0,
+        below=1,
     )
     reference_point: list[float] = setting(..., "where hypervolume is measured from")
     control: bool = setting(True, "run the same search with random weights beside it")
+
+
+class IterationConfiguration(Configuration):
+    """The clients of all federations of an iteration, one federation after the other.
+
+    Where clients have data, all federations are of the same clients.
+    """
+
+    federations: int = setting(1, "number of federations", at_least=1)
+    data_seed: int = setting(1, "the seed by which data are distributed", at_least=0)
+    server_share: float = setting(0.0, "share of the training rows that the server holds")
+
+    def get_problem(self) -> Problem:
+        """Return the problem as the clients of all federations have it."""
+        clients = self.clients // self.federations
+        problem = problems.find(self.problem).partitioned(
+            clients, self.data_seed, self.partition, self.sizes, self.split_ratio
+        )
+        if isinstance(problem, DataProblem):
+            problem = replace(problem, federations=self.federations)
+        return _with_server_rows(problem, self.server_share)
+
+
+def _with_server_rows(problem: Problem, share: float) -> Problem:
+    """Return a problem with data with a share of the training rows at the server."""
+    return replace(problem, withheld=share) if isinstance(problem, DataProblem) else problem
 
 
 @dataclass(frozen=True)
@@ -57,11 +92,9 @@ class SearchConfiguration:
     """The federation of one candidate (spread: of as many candidates as it has clients)."""
 
     @property
-    def problem(self) -> EnvironmentProblem:
-        """The problem that the search is about."""
-        problem = self.federation.get_problem()
-        assert isinstance(problem, EnvironmentProblem)
-        return problem
+    def problem(self) -> Problem:
+        """The problem that the search is about, as the clients of one federation have it."""
+        return _with_server_rows(self.federation.get_problem(), self.search.server_share)
 
     @property
     def seed(self) -> int:
@@ -83,6 +116,26 @@ class SearchConfiguration:
     def chunks(self) -> int:
         """Number of stacks into which the clients of an iteration are divided."""
         return ceil(_clients_in_all(self.search, self.federation.clients) / self.federation.chunk)
+
+    def iteration(self, weights: FloatArray, seed: int) -> IterationConfiguration:
+        """Return all clients of an iteration as one configuration.
+
+        Args:
+            weights: The candidates (candidates x objectives).
+            seed: The seed of the iteration; all iterations distribute data by the search's.
+        """
+        clients = self.federation.clients
+        each = weights if self.search.spread else weights.repeat(clients, axis=0)
+        values = {
+            **dict(self.federation),
+            "clients": len(each),
+            "preferences": each.tolist(),
+            "seed": seed,
+            "federations": len(each) // clients,
+            "data_seed": self.seed,
+            "server_share": self.search.server_share,
+        }
+        return IterationConfiguration(**values)
 
     def get_generator(self) -> Generator:
         """Return a new generator with the settings of this search."""
@@ -114,25 +167,27 @@ def configure_search(values: Mapping[str, Any]) -> SearchConfiguration:
     if "preferences" in values:
         raise UserError("preferences mean nothing in a search: it chooses the weights itself.")
     problem = problems.find(values["problem"])
-    if not isinstance(problem, EnvironmentProblem):
+    if len(problem.objectives) < 2:
         raise UserError(
-            f"{problem.name}: a search needs environments, in which the server itself can "
-            "evaluate models; with data, run a federation: comity run or comity compare."
+            f"{problem.name} has one objective, so there is no front to search for: comity run."
         )
     settings = {**problem.search, **_table(values, "search")}
     steps = {key: settings.pop(key) for key in ("local_steps", "total_steps") if key in settings}
     settings.setdefault("reference_point", list(problem.reference_point))
     search = build(SearchSettings, settings, where="search")
     _check_reference(problem, search.reference_point)
+    _check_evaluation(problem, search)
     generator = find(search.generator)
     table = _table(values, generator.name)
     inner = {
         "algorithm": _algorithm(search),
         "clients": search.candidates if search.spread else 3,
+        **(_data_defaults(problem, search) if isinstance(problem, DataProblem) else {}),
         **{key: value for key, value in values.items() if key not in ("search", generator.name)},
     }
     for name, value in inner.items():
-        if isinstance(value, Mapping) and name not in (str(inner["algorithm"]), problem.learner):
+        known = ("problem", str(inner["algorithm"]), problem.learner)
+        if isinstance(value, Mapping) and name not in known:
             raise unknown("table of settings", name, ["search", generator.name, problem.learner])
     learner = inner.get(problem.learner, {})
     if isinstance(learner, Mapping):  # if not, the run's configuration refuses it
@@ -141,13 +196,17 @@ def configure_search(values: Mapping[str, Any]) -> SearchConfiguration:
         inner[problem.learner] = {**steps, **learner}
     federation = configure({**inner, "preferences": "dirichlet"})
     _check_clients(search, federation.clients)
+    _check_algorithm(federation)
     if "chunk" not in inner:
         total = _clients_in_all(search, federation.clients)
         chunk = ceil(total / ceil(total / _CHUNK))
         federation = federation.model_copy(update={"chunk": chunk})
-    return SearchConfiguration(
+    configuration = SearchConfiguration(
         search, build(generator, table, where=generator.name).model_dump(), federation
     )
+    if isinstance(dealt := configuration.problem, DataProblem):
+        dealt.server_rows()  # too few rows must show before anything is written
+    return configuration
 
 
 def _table(values: Mapping[str, Any], name: str) -> Mapping[str, Any]:
@@ -170,6 +229,12 @@ def _algorithm(search: SearchSettings) -> str:
     return "fedpref" if search.spread else "fedavg"
 
 
+def _data_defaults(problem: DataProblem, search: SearchSettings) -> dict[str, Any]:
+    """Return defaults for clients with data: those of a partition that fixes their number."""
+    clients = {} if search.spread else {"clients": problem.run_defaults.get("clients", 3)}
+    return {**clients, "global_test": 0}  # all models are tested on all clients' samples anyway
+
+
 def _clients_in_all(search: SearchSettings, clients: int) -> int:
     """Return the clients of all federations of an iteration."""
     return search.candidates * (1 if search.spread else clients)
@@ -189,6 +254,30 @@ def _check_clients(search: SearchSettings, clients: int) -> None:
             f"search.candidates = {search.candidates}: must be a multiple of clients = {clients} "
             "in a spread search, where every client carries a candidate of its own."
         )
+
+
+def _check_evaluation(problem: Problem, search: SearchSettings) -> None:
+    name = "server_share" if isinstance(problem, EnvironmentProblem) else "evaluation_episodes"
+    if getattr(search, name) != SearchSettings.model_fields[name].default:
+        kind = "environments" if isinstance(problem, EnvironmentProblem) else "data"
+        raise UserError(f"search.{name} means nothing for {problem.name}: its clients have {kind}.")
+
+
+def _check_algorithm(federation: Configuration) -> None:
+    """Refuse algorithms of which the server never sees a whole model of the problem's network."""
+    chosen = type(federation.get_algorithm())
+    if _evaluated_by_server(chosen):
+        return
+    fit = [name for name, cls in sorted(algorithms().items()) if _evaluated_by_server(cls)]
+    raise UserError(
+        f"algorithm = {federation.algorithm}: in a search the server evaluates whole models of the "
+        "problem's network, which this algorithm does not train in a federation or wraps in parts "
+        f"that stay with clients. Choose one of {', '.join(fit)}."
+    )
+
+
+def _evaluated_by_server(cls: type[Algorithm]) -> bool:
+    return cls.build is Algorithm.build and not cls.centralised
 
 
 def _check_reference(problem: Problem, point: list[float]) -> None:

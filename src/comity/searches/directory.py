@@ -29,7 +29,7 @@ class ModelFront:
     """Non-dominated vectors and their models, from which a preference chooses.
 
     Args:
-        vectors: Objectives on test episodes (points x objectives).
+        vectors: Objectives in the test (points x objectives).
         files: The file of each point's model.
         problem: The problem that the models solve.
     """
@@ -109,7 +109,7 @@ class Search(Directory):
 
         Args:
             archive: The models and their origins.
-            tested: Their vectors on test episodes (points x objectives).
+            tested: Their vectors in the test (points x objectives).
 
         Returns:
             One entry per point, sorted by the first objective.

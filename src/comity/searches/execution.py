@@ -7,14 +7,16 @@ from typing import TypedDict
 
 import numpy as np
 
-from comity.core.pareto import above, hypervolume, nondominated, set_measures
+from comity.core.pareto import above, hypervolume
 from comity.core.threads import limited
 from comity.core.typing import BoolArray, FloatArray, OnRound
-from comity.problems.simulators import idle_returns
+from comity.problems import DataProblem, Problem
 from comity.runs.execute import check_workers
 from comity.runs.schema import FrontPoint, Metrics, SearchControl, SearchResults
+from comity.searches.archive import counted_front
 from comity.searches.configuration import SearchConfiguration
 from comity.searches.directory import CONTROL, Search
+from comity.searches.effort import effort_of
 from comity.searches.mofld import MOFLD, total_rounds
 
 
@@ -43,8 +45,7 @@ def execute_search(search: Search, workers: int = 1, on_round: OnRound | None = 
         mofld.run()
         archive = mofld.state.archive
         assert archive.models is not None
-        episodes = configuration.federation.test_episodes
-        tested = mofld.evaluation.evaluate(archive.models, "test", episodes)
+        tested = mofld.evaluation.evaluate(archive.models, "test")
         points = search.save_front(archive, tested)
         results = _summarise(mofld, tested, points)
         seconds = mofld.state.seconds
@@ -83,13 +84,18 @@ def _control(search: Search, workers: int, on_round: OnRound) -> SearchControl:
         "generator": "random",
         "metrics": results["metrics"],
         "candidates": results["candidates"],
-        "environment_steps": results["environment_steps"],
+        **effort_of(results),
     }
 
 
 class _Optional(TypedDict, total=False):
     optimum: Metrics
     control: SearchControl
+    episodes: dict[str, int]
+    samples: dict[str, int]
+    dropped: int
+    environment_steps_per_client: int
+    training_steps_per_client: int
 
 
 def _summarise(mofld: MOFLD, tested: FloatArray, points: list[FrontPoint]) -> SearchResults:
@@ -97,7 +103,7 @@ def _summarise(mofld: MOFLD, tested: FloatArray, points: list[FrontPoint]) -> Se
 
     Args:
         mofld: The search after its last iteration.
-        tested: The archive's vectors on test episodes (points x objectives).
+        tested: The archive's vectors in the test (points x objectives).
         points: The archive as `Search.save_front` describes it.
     """
     configuration, archive = mofld.configuration, mofld.state.archive
@@ -106,18 +112,26 @@ def _summarise(mofld: MOFLD, tested: FloatArray, points: list[FrontPoint]) -> Se
         configuration.federation,
         configuration.search,
     )
-    reference, target = settings.reference_point, problem.target()
+    reference = settings.reference_point
 
     def measures(vectors: FloatArray) -> Metrics:
-        return set_measures(vectors, reference, target)
+        return problem.front_measures(vectors, reference)
 
     last = mofld.state.history[-1]
-    steps = last["environment_steps"]
-    idle = idle_returns(problem, [0], federation.seed, federation.test_episodes).round(6)
+    counted = problem.counts(tested)
     known = problem.front()
     optional: _Optional = {}
     if known is not None:
         optional["optimum"] = {"hypervolume": hypervolume(known, reference)}
+    if isinstance(problem, DataProblem):
+        optional["samples"] = mofld.evaluation.sizes()
+        optional["dropped"] = int((~counted).sum())
+        optional["training_steps_per_client"] = last["training_steps"] // federation.clients
+    else:
+        steps = last["environment_steps"]
+        optional["episodes"] = mofld.evaluation.sizes()
+        clients_steps = steps["training"] + steps["validation"]
+        optional["environment_steps_per_client"] = clients_steps // federation.clients
     return {
         "problem": federation.problem_name,
         "algorithm": federation.algorithm,
@@ -132,20 +146,18 @@ def _summarise(mofld: MOFLD, tested: FloatArray, points: list[FrontPoint]) -> Se
         "harvest": settings.harvest,
         "keep": federation.keep,
         "reference_point": list(reference),
-        "episodes": {"evaluation": settings.evaluation_episodes, "test": federation.test_episodes},
-        "metrics": measures(tested),
-        "metrics_evaluation": measures(archive.vectors),
+        "metrics": measures(tested[counted]),
+        "metrics_evaluation": measures(archive.vectors[problem.counts(archive.vectors)]),
         "cut_by_reference_point": int((~above(tested, reference)).sum()),
-        "trivial": measures(idle),
+        "trivial": measures(mofld.evaluation.trivial()),
         **optional,
-        "front": [point for point, best in zip(points, _on_front(points), strict=True) if best],
+        "front": [points[place] for place in np.flatnonzero(_on_front(problem, points))],
         "communication": last["communication"],
-        "environment_steps": steps,
-        "environment_steps_per_client": (steps["training"] + steps["validation"])
-        // federation.clients,
+        **effort_of(last),
     }
 
 
-def _on_front(points: list[FrontPoint]) -> BoolArray:
-    """Mark the points that are still non-dominated on test episodes."""
-    return nondominated(np.array([list(point["objectives"].values()) for point in points]))
+def _on_front(problem: Problem, points: list[FrontPoint]) -> BoolArray:
+    """Mark the points that are non-dominated in the test, too."""
+    vectors = np.array([list(point["objectives"].values()) for point in points])
+    return counted_front(vectors, problem.counts)

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from comity.algorithms import Declaration
 from comity.configuration import Configuration
 from comity.core.fleet import Fleet
 from comity.core.rng import stream, torch_seeded
@@ -26,10 +27,19 @@ from comity.runs.directory import CHECKPOINT
 from comity.searches.archive import Origin
 from comity.searches.configuration import SearchConfiguration
 from comity.searches.directory import Search
-from comity.searches.evaluation import Evaluation
+from comity.searches.evaluation import evaluation_of
 from comity.searches.state import SearchState
 
 _CHECKPOINT_SECONDS = 10.0
+DECLARATION = Declaration(
+    "mofld",
+    title="MOFL/D",
+    paper="Hartmann et al., 2023",
+    place="server-led",
+    method="linearised objectives; metaheuristic on weights",
+    communication="that of the federations",
+)
+"""What this search is, and its place in the taxonomy."""
 
 
 class MOFLD:
@@ -44,7 +54,7 @@ class MOFLD:
     def __init__(self, search: Search, workers: int, on_round: OnRound | None) -> None:
         self.directory, self.configuration = search, search.configuration
         self.state = SearchState(self.configuration)
-        self.evaluation = Evaluation(self.configuration.problem, self.configuration.seed)
+        self.evaluation = evaluation_of(self.configuration)
         self._generator = self.configuration.get_generator()
         self._workers, self._on_round = workers, on_round
         self._engine: EmbeddedEngine | None = None
@@ -100,7 +110,7 @@ class MOFLD:
         """Train all candidates' federations.
 
         Returns:
-            The final models of all clients, and their environment steps by kind.
+            The final models of all clients, and their steps by kind.
         """
         configuration = self._configuration(number, weights)
         federations = list(self._federations(number, configuration, starts))
@@ -141,12 +151,8 @@ class MOFLD:
 
     def _configuration(self, number: int, weights: FloatArray) -> Configuration:
         """Return all clients of an iteration as one configuration."""
-        federation, settings = self.configuration.federation, self.configuration.search
-        per_weight = 1 if settings.spread else federation.clients
-        preferences = np.repeat(weights, per_weight, axis=0)
-        seed = int(stream(federation.seed, "iteration", number).integers(2**31))
-        update = {"clients": len(preferences), "preferences": preferences.tolist(), "seed": seed}
-        return federation.model_copy(update=update)
+        seed = int(stream(self.configuration.seed, "iteration", number).integers(2**31))
+        return self.configuration.iteration(weights, seed)
 
     def _federations(
         self, number: int, configuration: Configuration, starts: list[int | None]
@@ -172,7 +178,9 @@ class MOFLD:
         size = len(models) // len(weights)
         vectors, chosen = [], []
         rows = [_distinct(models, range(i * size, (i + 1) * size)) for i in range(len(weights))]
-        evaluated = self._evaluate_models(models.select([row for part in rows for row in part]))
+        evaluated = self.evaluation.evaluate(
+            models.select([row for part in rows for row in part]), "server"
+        )
         at = 0
         for candidate, part in enumerate(rows):
             values = evaluated[at : at + len(part)]
@@ -199,11 +207,7 @@ class MOFLD:
                     parts.append(model)
         if parts:
             models = Fleet.cat(parts)
-            self.state.archive.add(self._evaluate_models(models), models, origins)
-
-    def _evaluate_models(self, models: Fleet) -> FloatArray:
-        episodes = self.configuration.search.evaluation_episodes
-        return self.evaluation.evaluate(models, "server", episodes)
+            self.state.archive.add(self.evaluation.evaluate(models, "server"), models, origins)
 
     # -- checkpoints -----------------------------------------------------------------------
 

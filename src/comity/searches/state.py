@@ -13,7 +13,8 @@ from comity.core.pareto import front, hypervolume
 from comity.core.storage import strip_prefix
 from comity.core.typing import FloatArray, NamedArrays
 from comity.federation.server import RoundRecord
-from comity.runs.schema import Communication, SearchEntry
+from comity.problems import DataProblem
+from comity.runs.schema import Communication, SearchEffort, SearchEntry
 from comity.searches.archive import Archive
 from comity.searches.candidates import Findings
 from comity.searches.configuration import SearchConfiguration
@@ -25,7 +26,7 @@ class SearchState:
     def __init__(self, configuration: SearchConfiguration) -> None:
         self._configuration = configuration
         self.objectives = len(configuration.problem.objectives)
-        self.archive = Archive(self.objectives)
+        self.archive = Archive(self.objectives, configuration.problem.counts)
         self.history: list[SearchEntry] = []
         self.models: Fleet | None = None
         """One model per solved subproblem, in the order of solving; only with warm starts."""
@@ -49,7 +50,9 @@ class SearchState:
         """Hypervolume of the archive, on the server's evaluation."""
         if not len(self.archive):
             return 0.0
-        return hypervolume(self.archive.vectors, self._configuration.search.reference_point)
+        counted = self._configuration.problem.counts(self.archive.vectors)
+        point = self._configuration.search.reference_point
+        return hypervolume(self.archive.vectors[counted], point)
 
     def stalled(self, patience: int) -> bool:
         """Return whether the last ``patience`` iterations left the hypervolume as it was."""
@@ -100,11 +103,9 @@ class SearchState:
             weights: The weights tried (candidates x objectives).
             vectors: The objectives that each led to (candidates x objectives).
             starts: The solved subproblem from which each started; None: from scratch.
-            steps: Environment steps of the iteration's clients, by kind.
+            steps: Steps of the iteration's clients, by kind.
             evaluation_steps: Environment steps of the server's evaluation since the beginning.
         """
-        before = self.history[-1]["environment_steps"] if self.history else {}
-        total = {kind: before.get(kind, 0) + count for kind, count in steps.items()}
         entry: SearchEntry = {
             "iteration": len(self.history) + 1,
             "candidates": [
@@ -116,13 +117,22 @@ class SearchState:
             "evaluations": self.evaluations + len(weights),
             "hypervolume": self.hypervolume,
             "front": front(self.archive.vectors).tolist(),
-            "environment_steps": {**total, "evaluation": evaluation_steps},
+            **self._effort(steps, evaluation_steps),
             "communication": self.communication.copy(),
             "events": self.events,
         }
         self.events = []
         self.history.append(entry)
         return entry
+
+    def _effort(self, steps: Mapping[str, int], evaluation_steps: int) -> SearchEffort:
+        """Return the steps since the beginning; arguments as in `record`."""
+        last = self.history[-1] if self.history else SearchEffort()
+        if isinstance(self._configuration.problem, DataProblem):
+            return {"training_steps": last.get("training_steps", 0) + steps["training"]}
+        before = last.get("environment_steps", {})
+        total = {kind: before.get(kind, 0) + count for kind, count in steps.items()}
+        return {"environment_steps": {**total, "evaluation": evaluation_steps}}
 
     def save(self) -> tuple[NamedArrays, dict[str, Any]]:
         """Return the state as named arrays and plain values."""

@@ -18,7 +18,9 @@ from tests.tiny import tiny
 def halved(monkeypatch) -> type[Wrapper]:
     monkeypatch.setattr(base, "_REGISTRY", dict(base._REGISTRY))
 
-    @wrapper("halved", title="Half of every step", paper="a test")
+    words = {"title": "Half of every step", "paper": "a test"}
+
+    @wrapper("halved", place="global model", method="half of the mean", **words)
     class Halved(Wrapper):
         share: float = setting(0.5, "of the step", above=0, at_most=1)
 

@@ -44,7 +44,8 @@ _MOST = 100  # clients of whom a history keeps who took how much of whom
     "pfedrlla",
     title="pFedRLLA: layer-wise aggregation by a reinforcement-learning agent",
     paper="Huang and Freris, 2024",
-    family="client-specific: personalised",
+    place="personalised models",
+    method="reinforcement-learning agent that weights heads",
     communication="the model, both ways, and its scores before and after each delivery",
 )
 class PFedRLLA(Algorithm):

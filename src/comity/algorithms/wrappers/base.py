@@ -9,6 +9,7 @@ from typing import Any, ClassVar, TypeVar
 from pydantic import PrivateAttr
 
 from comity.algorithms.base import Algorithm, Round
+from comity.algorithms.taxonomy import find_cell
 from comity.core.mixing import Mixing, Pick
 from comity.errors import UserError, unknown
 from comity.settings import Settings, build
@@ -19,12 +20,16 @@ Mixings = Mapping[str, Mixing | Pick]
 
 @dataclass(frozen=True)
 class WrapperDeclaration:
-    """Name, title and paper of a wrapper."""
+    """What a wrapper is, and its place on the map of the field."""
 
     name: str
     """As users write it: ``--with confree``, ``fedavg+confree``."""
     title: str
     paper: str
+    place: str
+    """Label of its cell in the taxonomy (`comity.algorithms.taxonomy`)."""
+    method: str
+    """How it treats several objectives, or else its rule, in a few words."""
 
 
 class Wrapper(Settings):
@@ -81,11 +86,12 @@ W = TypeVar("W", bound=type[Wrapper])
 _REGISTRY: dict[str, type[Wrapper]] = {}
 
 
-def wrapper(name: str, *, title: str, paper: str) -> Callable[[W], W]:
+def wrapper(name: str, *, title: str, paper: str, place: str, method: str) -> Callable[[W], W]:
     """Register a wrapper under a name; the arguments are the fields of its declaration."""
+    find_cell(place)
 
     def declare(cls: W) -> W:
-        cls.declaration = WrapperDeclaration(name, title, paper)
+        cls.declaration = WrapperDeclaration(name, title, paper, place, method)
         _REGISTRY[name] = cls
         return cls
 

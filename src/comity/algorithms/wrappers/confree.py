@@ -136,7 +136,13 @@ def direction(
     return Direction(weights if solved else a, a, worst * scale, dual * scale, solved)
 
 
-@wrapper("confree", title="ConFREE: a conflict-free server step", paper="Zheng et al., 2025")
+@wrapper(
+    "confree",
+    title="ConFREE: a conflict-free server step",
+    paper="Zheng et al., 2025",
+    place="clients as objectives",
+    method="step without conflict with any client's update, near their mean",
+)
 class ConFREE(Wrapper):
     """Put a conflict-free step in the place of a host's mean: `direction`, over 1 + c²."""
 

@@ -13,6 +13,8 @@ from comity.core.typing import FloatArray
     "scaled-mean",
     title="The mean update, as long as ConFREE's step",
     paper="control for Zheng et al., 2025",
+    place="global model",
+    method="mean, as long as a conflict-free step",
 )
 class ScaledMean(ConFREE):
     """Put ‖d‖ m / ‖m‖ in the place of a host's mean, with m = Σ_i Δ_i / n and ConFREE's step d.

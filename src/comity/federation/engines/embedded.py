@@ -111,8 +111,11 @@ class EmbeddedEngine:
     def evaluate_delivery(self, request: RoundRequest) -> FloatArray:
         return np.concatenate(self._ask("evaluate_delivery", self._parts(request)))
 
-    def evaluate_preferences(self, preferences: FloatArray) -> FloatArray:
-        return np.concatenate(self._ask("evaluate_preferences", self._all(preferences)))
+    def evaluate_preferences(self, preferences: FloatArray) -> tuple[FloatArray, FloatArray]:
+        vectors, losses = zip(
+            *self._ask("evaluate_preferences", self._all(preferences)), strict=True
+        )
+        return np.concatenate(vectors), np.concatenate(losses)
 
     def test(self, kept: bool, purpose: str = "test") -> FloatArray:
         """Return test vectors of the final models of all clients, one row per client.

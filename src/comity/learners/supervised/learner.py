@@ -127,8 +127,8 @@ class Supervised:
 
     def evaluate_preferences(
         self, fleet: Fleet, rows: IntArray, purpose: str, preferences: FloatArray
-    ) -> FloatArray:
-        """Return the scores on all samples for a purpose, at each preference."""
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return scores and losses on all samples for a purpose, at each preference."""
         return self._stack.evaluate_preferences(
             fleet.select(rows).tensors, rows, purpose, preferences
         )

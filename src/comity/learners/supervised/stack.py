@@ -130,11 +130,20 @@ class NetworkStack:
     @torch.no_grad()
     def evaluate_preferences(
         self, tensors: Tree, rows: IntArray, purpose: str, preferences: FloatArray
-    ) -> FloatArray:
-        """Return the scores at several preferences (models x preferences x objectives)."""
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return scores and unscaled losses at several preferences.
+
+        Both have shape (models x preferences x objectives).
+        """
         self.module.eval()
         all_preferences = torch.from_numpy(preferences).float()
-        scores: Callable[..., Tensor] = vmap(self._problem.scores, in_dims=(0, None))
+
+        def measured(outputs: Tensor, batch: Batch) -> Tensor:
+            return torch.stack(
+                [self._problem.scores(outputs, batch), self._problem.losses(outputs, batch)]
+            )
+
+        measure: Callable[..., Tensor] = vmap(measured, in_dims=(0, None))
         results = []
         for place, row in enumerate(rows):
             index, weight = self.data.part(purpose, np.array([row]))
@@ -142,11 +151,12 @@ class NetworkStack:
             batch = self.data.gather(real)
             model = {name: tensor[place] for name, tensor in tensors.items()}
             pieces = [
-                scores(functional_call(self.module, model, (batch["inputs"], some)), batch)
+                measure(functional_call(self.module, model, (batch["inputs"], some)), batch)
                 for some in torch.split(all_preferences, max(1, _NUMBERS // (8 * len(real))))
             ]
             results.append(torch.cat(pieces))
-        return np.asarray(torch.stack(results).double().numpy())
+        scores, losses = np.moveaxis(torch.stack(results).double().numpy(), 2, 0)
+        return scores, losses
 
     def each(
         self,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -10,28 +11,45 @@ from matplotlib.figure import Figure
 
 from comity.report.figures.agent import agent_rewards, agent_weights, embeddings
 from comity.report.figures.bars import bars
+from comity.report.figures.cluster_rounds import cluster_rounds, cluster_sizes
 from comity.report.figures.clusters import clusters
 from comity.report.figures.conflict import conflict, conflicts
 from comity.report.figures.front import front
 from comity.report.figures.fronts import fronts
 from comity.report.figures.growth import growth
 from comity.report.figures.learning import learning
+from comity.report.figures.losses import losses
 from comity.report.figures.mixing import mixing, similarity
 from comity.report.figures.partition import partition
+from comity.report.figures.picture_tables import picture_table_figure
+from comity.report.figures.ranges import ranges_figure, ranks_figure
 from comity.report.figures.reaches import reaches
 from comity.report.figures.reproduction import reproduction_figure, setting_figure
 from comity.report.figures.rewards import rewards
 from comity.report.figures.rounds import rounds
 from comity.report.figures.scores import scores
 from comity.report.figures.search_front import search_front
+from comity.report.figures.solutions import solutions
+from comity.report.figures.spanned import spanned_figure
 from comity.report.figures.spans import response, spans
 from comity.report.figures.style import save
+from comity.report.figures.two_tasks import two_tasks
 from comity.report.figures.weights import weights
-from comity.report.measures import has_single_objective
+from comity.report.measures import has_data, has_single_objective
 from comity.report.series.growth import growth_of, growths_of
-from comity.report.series.learning import Runs
+from comity.report.series.learning import Runs, first_run
+from comity.report.series.solutions import solutions_of_runs, solutions_of_searches
+from comity.runs.compare import Comparison
 from comity.runs.directory import Run
-from comity.runs.schema import ComparisonResults, PerClientResults, ReproductionResults
+from comity.runs.reproduction_schema import (
+    ClusterResults,
+    PerClientResults,
+    PictureResults,
+    RangeResults,
+    ReproductionResults,
+    TwoTaskResults,
+)
+from comity.runs.schema import ComparisonResults
 from comity.searches import Search
 from comity.searches.comparison import SearchComparison
 
@@ -49,6 +67,7 @@ def draw_run(run: Run) -> Pictures:
             "front": front(run),
             "spans": spans(run),
             "response": response(run),
+            "losses": losses(run),
             "rewards": rewards(run),
         }
     figures |= {
@@ -69,6 +88,10 @@ def draw_comparison(path: Path, comparison: ComparisonResults, runs: Runs) -> Pi
     figures: dict[str, Figure | None] = {"bars": bars(comparison)}
     if not has_single_objective(comparison):
         figures |= {"reaches": reaches(comparison, runs), "fronts": fronts(comparison, runs)}
+    first = first_run(runs)
+    if first is not None and not has_data(comparison):
+        problem = first.configuration.get_problem()
+        figures["solutions"] = solutions(solutions_of_runs(runs), problem)
     figures |= {"learning": learning(comparison, runs), "conflicts": conflicts(comparison, runs)}
     return _save_all(path, figures)
 
@@ -85,21 +108,70 @@ def draw_search(search: Search) -> Pictures:
 
 def draw_searches(comparison: SearchComparison) -> Pictures:
     """Draw the pictures of a comparison of searches."""
-    return _save_all(comparison.path, {"growth": growth(growths_of(comparison))})
+    figures: dict[str, Figure | None] = {"growth": growth(growths_of(comparison))}
+    sets = solutions_of_searches(comparison)
+    if sets:
+        first = next(iter(comparison.searches.values()))[0]
+        figures["solutions"] = solutions(sets, first.configuration.problem)
+    return _save_all(comparison.path, figures)
 
 
-def draw_reproduction(path: Path, results: Mapping[str, Any]) -> Pictures:
-    """Draw a printed table of hypervolumes per client, or against a setting, beside ours.
+def draw_reproduction(
+    path: Path,
+    results: Mapping[str, Any],
+    comparisons: Sequence[Comparison | SearchComparison] = (),
+) -> Pictures:
+    """Draw our figures of a printed table, beside the printed ones where there are any.
 
     Args:
-        path: The directory of the picture, which is named after the table.
+        path: The directory of the pictures, which are named after the table.
         results: The JSON content of the reproduction.
+        comparisons: The comparisons behind it, for pictures of single runs.
     """
-    if results["measure"] == "own_hypervolume":
-        figure = reproduction_figure(cast(PerClientResults, results))
-    else:
-        figure = setting_figure(cast(ReproductionResults, results))
-    return _save_all(path, {results["table"]: figure})
+    table, measure = results["table"], results.get("measure")
+    figures: dict[str, Figure | None] = {}
+    if "measures" in results:
+        figures[table] = picture_table_figure(cast(PictureResults, results))
+    elif "shows" in results:
+        runs = [part.runs for part in comparisons if isinstance(part, Comparison)]
+        figures[table] = spanned_figure(cast(PerClientResults, results), runs)
+    elif measure == "own_hypervolume":
+        figures[table] = reproduction_figure(cast(PerClientResults, results))
+    elif measure == "clusters":
+        clustered = cast(ClusterResults, results)
+        figures = {
+            table: cluster_rounds(clustered),
+            f"{table}-sizes": cluster_sizes(clustered),
+            **_similarities(clustered, comparisons),
+        }
+    elif measure == "ranges":
+        figures[table] = ranges_figure(cast(RangeResults, results))
+    elif measure == "two_tasks":
+        figures[table] = two_tasks(cast(TwoTaskResults, results))
+    elif results.get("across"):
+        figures[table] = setting_figure(cast(ReproductionResults, results))
+    elif any("ranks" in row for row in results["rows"]):
+        figures[f"{table}-ranks"] = ranks_figure(cast(ReproductionResults, results))
+    return _save_all(path, figures)
+
+
+def _similarities(
+    results: ClusterResults, comparisons: Sequence[Comparison | SearchComparison]
+) -> dict[str, Figure | None]:
+    """Draw the similarities of each row's first seed at the rounds that the thesis shows."""
+    runs = {
+        key: seeds[0]
+        for comparison in comparisons
+        if isinstance(comparison, Comparison)
+        for key, seeds in comparison.runs.items()
+    }
+    figures = {}
+    for row in results["rows"]:
+        key = row["algorithm"], row["preferences"]
+        if key in runs:
+            name = re.sub(r"[^\w.+=-]+", "_", "/".join(key))
+            figures[f"similarity-{name}"] = similarity(runs[key], row["shown"])
+    return figures
 
 
 def _save_all(path: Path, figures: Mapping[str, Figure | None]) -> Pictures:
@@ -116,6 +188,8 @@ __all__ = [
     "agent_rewards",
     "agent_weights",
     "bars",
+    "cluster_rounds",
+    "cluster_sizes",
     "clusters",
     "conflict",
     "conflicts",
@@ -129,8 +203,12 @@ __all__ = [
     "fronts",
     "growth",
     "learning",
+    "losses",
     "mixing",
     "partition",
+    "picture_table_figure",
+    "ranges_figure",
+    "ranks_figure",
     "reaches",
     "reproduction_figure",
     "response",
@@ -140,6 +218,9 @@ __all__ = [
     "search_front",
     "setting_figure",
     "similarity",
+    "solutions",
+    "spanned_figure",
     "spans",
+    "two_tasks",
     "weights",
 ]

@@ -14,7 +14,7 @@ from matplotlib.patches import Patch
 
 from comity.core.typing import FloatArray
 from comity.report.colours import GREY, PALETTE
-from comity.report.figures.style import canvas, plain_numbers, styled
+from comity.report.figures.style import canvas, legend_columns, plain_numbers, styled
 from comity.report.measures import (
     Measure,
     compared_measures,
@@ -59,7 +59,8 @@ def bars(comparison: ComparisonResults) -> Figure:
     known = [name for name in _DASHES if name in comparison or any(name in row for row in rows)]
     handles = _legend([] if single_objective else kinds, known)
     if handles:
-        figure.legend(handles=handles, loc="outside upper center", ncols=len(handles))
+        columns = legend_columns(figure, [str(handle.get_label()) for handle in handles])
+        figure.legend(handles=handles, loc="outside upper center", ncols=columns)
     return figure
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import Normalize, PowerNorm
@@ -41,12 +43,16 @@ def mixing(run: Run) -> Figure | None:
 
 
 @styled
-def similarity(run: Run) -> Figure | None:
-    """Draw the similarity of clients' changes at up to four rounds; None if it was not recorded.
+def similarity(run: Run, rounds: Sequence[int] | None = None) -> Figure | None:
+    """Draw the similarity of clients' changes at some rounds; None if it was not recorded.
 
     Pairs that were not compared are grey. The diagonal, which is 1, does not count for colours.
+
+    Args:
+        run: The run.
+        rounds: The rounds; None: up to four between which something changes.
     """
-    series = similarity_series(run)
+    series = similarity_series(run, rounds)
     if series is None:
         return None
     pairs = np.concatenate([matrix[~np.eye(len(matrix), dtype=bool)] for matrix in series.matrices])
@@ -54,7 +60,7 @@ def similarity(run: Run) -> Figure | None:
     figure = _heat_maps(run, series, Normalize(-largest, largest), "RdBu", "similarity")
     if np.isnan(pairs).any():
         apart = Patch(facecolor="#ededed", edgecolor="#b0b0b0", label="not compared")
-        figure.legend(handles=[apart], loc="upper left", borderaxespad=0.1)
+        figure.legend(handles=[apart], loc="outside upper left", borderaxespad=0.1)
     return figure
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -15,14 +15,8 @@ from comity.report.colours import GREY, PALETTE
 from comity.report.figures.style import MARKERS, canvas, legend_columns, styled
 from comity.report.measures import MEASURES, display_names, fold_label, vector
 from comity.report.series.baselines import CONSTANT
-from comity.runs.schema import PerClientResults, PerClientRow, ReproductionResults
+from comity.runs.reproduction_schema import PerClientResults, PerClientRow, ReproductionResults
 
-Across = Literal["clients", "split"]
-
-_AXES: dict[Across, str] = {
-    "clients": "number of clients",
-    "split": "split: share of local training for the communicated network",
-}
 _CONSTANT: dict[str, Any] = {"color": GREY, "linewidth": 1, "linestyle": (0, (1, 1.5))}
 _POSSIBLE: dict[str, Any] = {"color": "#222222", "linewidth": 0.9, "linestyle": (0, (6, 2))}
 _PRINTED: dict[str, Any] = {"linestyle": (0, (3, 1.5)), "linewidth": 1, "markerfacecolor": "white"}
@@ -32,19 +26,19 @@ _SIZE = 4
 
 @styled
 def reproduction_figure(results: PerClientResults) -> Figure:
-    """Draw one line per algorithm against what the table varies, or one panel per problem."""
-    rows, across = results["rows"], results["across"]
+    """Draw one line per algorithm against the number of clients, or one panel per problem."""
+    rows = results["rows"]
     axis = f"hypervolume per client, from {vector(results['reference_point'])}"
     paper = any(row["printed"]["mean"] is not None for row in rows)
-    if across is None:
+    if results["across"] is None:
         figure = _panels(rows, axis)
         handles = [Line2D([], [], color=PALETTE[0], marker="o", markersize=_SIZE, label=_OURS)]
         printed = {**_PRINTED, "linestyle": ""}
     else:
         figure = canvas(5.6, 3.6)
         axes = figure.subplots()
-        handles = _lines(axes, rows, across)
-        axes.set(xlabel=_AXES[across], ylabel=axis)
+        handles = _lines(axes, rows)
+        axes.set(xlabel="number of clients", ylabel=axis)
         handles.append(Line2D([], [], color=GREY, marker="o", markersize=_SIZE, label=_OURS))
         printed = _PRINTED
     if paper:
@@ -85,7 +79,7 @@ def setting_figure(results: ReproductionResults) -> Figure:
     return figure
 
 
-def _lines(axes: Axes, rows: Sequence[PerClientRow], across: Across) -> list[Line2D]:
+def _lines(axes: Axes, rows: Sequence[PerClientRow]) -> list[Line2D]:
     """Draw ours solid, printed dashed, one colour per algorithm."""
     names = {name: shown.partition("[")[0] for name, shown in display_names(rows).items()}
     handles = []
@@ -96,13 +90,13 @@ def _lines(axes: Axes, rows: Sequence[PerClientRow], across: Across) -> list[Lin
             "marker": MARKERS[index % len(MARKERS)],
             "markersize": _SIZE,
         }
-        x, ours, stds = _columns(selected, across)
+        x, ours, stds = _columns(selected)
         axes.errorbar(x, ours, stds, elinewidth=0.8, **look)
         paper = np.array([row["printed"]["mean"] for row in selected], dtype=float)
         axes.plot(x, paper, gid="printed", **look, **_PRINTED)
         handles.append(Line2D([], [], label=name, **look))
-    x = sorted({float(row[across]) for row in rows})
-    trivial = [_mean([row["trivial"] for row in rows if row[across] == at]) for at in x]
+    x = sorted({float(row["clients"]) for row in rows})
+    trivial = [_mean([row["trivial"] for row in rows if row["clients"] == at]) for at in x]
     axes.plot(x, trivial, **_CONSTANT)
     if rows[0]["reference"] is not None:
         axes.axhline(rows[0]["reference"], gid="possible", **_POSSIBLE)
@@ -120,7 +114,7 @@ def _panels(rows: Sequence[PerClientRow], axis: str) -> Figure:
     for axes, problem in zip(grid, problems, strict=True):
         selected = [row for row in rows if row["problem"] == problem]
         y = np.array([list(names).index(row["algorithm"]) for row in selected], dtype=float)
-        _, ours, stds = _columns(selected, "clients")
+        _, ours, stds = _columns(selected)
         axes.errorbar(ours, y, xerr=stds, fmt="o", color=PALETTE[0], markersize=_SIZE)
         paper = np.array([row["printed"]["mean"] for row in selected], dtype=float)
         look = {**_PRINTED, "linestyle": ""}
@@ -139,11 +133,9 @@ def _panels(rows: Sequence[PerClientRow], axis: str) -> Figure:
     return figure
 
 
-def _columns(
-    rows: Sequence[PerClientRow], across: Across
-) -> tuple[list[float], list[float], list[float]]:
-    """Return what the table varies, our means and our standard deviations, one per row."""
-    x = [float(row[across]) for row in rows]
+def _columns(rows: Sequence[PerClientRow]) -> tuple[list[float], list[float], list[float]]:
+    """Return numbers of clients, our means and our standard deviations, one per row."""
+    x = [float(row["clients"]) for row in rows]
     return x, [row["ours"]["mean"] for row in rows], [row["ours"]["std"] or 0.0 for row in rows]
 
 

@@ -14,9 +14,9 @@ from comity.report.series.curves import (
     Kind,
     curves,
     validation_label,
-    validation_of_all,
 )
 from comity.runs.directory import Run
+from comity.runs.how_soon import validation_of_all
 
 _KINDS: tuple[Kind, ...] = ("trained", "received")
 _MARKED = 15  # rounds: lines with at most so many points get markers

@@ -12,6 +12,7 @@ from matplotlib.lines import Line2D
 
 from comity.core.pareto import front
 from comity.core.typing import FloatArray
+from comity.problems import Objective
 from comity.report.colours import GREY, PALETTE
 from comity.report.figures.baselines import baseline_handles, draw_baselines
 from comity.report.figures.pairs import attained, frame, off_axes, pairs
@@ -25,7 +26,7 @@ from comity.report.measures import objective_label, vector
 from comity.report.series.baselines import CONSTANT, baselines_of
 from comity.report.series.curves import objectives_of, preferences_of
 from comity.report.series.limits import limits_with_baselines
-from comity.runs.directory import Run
+from comity.runs.directory import Run, Spans
 
 _NAMED = 10  # more clients than this have no room for their names
 _STAR: dict[str, Any] = {
@@ -123,11 +124,28 @@ def response(run: Run) -> Figure | None:
     if spans is None or spans.preferences.shape[1] != 2:
         return None
     objectives = run.configuration.get_problem().objectives
+    figure = canvas(7.2, 2.9)
+    panels = figure.subplots(1, 2)
+    draw_response(panels, run, spans)
+    figure.supxlabel(importance_label(objectives), fontsize=8)
+    handles = response_handles(len(spans.vectors))
+    columns = legend_columns(figure, [str(handle.get_label()) for handle in handles])
+    figure.legend(handles=handles, loc="outside upper center", ncols=columns)
+    return figure
+
+
+def draw_response(panels: Sequence[Axes], run: Run, spans: Spans) -> None:
+    """Draw outcomes over the importance of the first of two objectives.
+
+    Args:
+        panels: One panel per objective.
+        run: The run.
+        spans: Its outcomes.
+    """
+    objectives = run.configuration.get_problem().objectives
     order = np.argsort(spans.preferences[:, 0], kind="stable")
     weights, vectors = spans.preferences[order, 0], spans.vectors[:, order]
     chosen, preferences = objectives_of(run), preferences_of(run)
-    figure = canvas(7.2, 2.9)
-    panels = figure.subplots(1, 2)
     for index, (axes, objective) in enumerate(zip(panels, objectives, strict=True)):
         for client, line in enumerate(vectors[:, :, index]):
             axes.plot(
@@ -145,13 +163,11 @@ def response(run: Run) -> Figure | None:
             axes.axhline(trivial, color=GREY, linewidth=0.9, linestyle=(0, (1, 1.5)), gid="trivial")
         axes.set(xlim=(0, 1), ylabel=objective_label(objective))
         axes.grid(True)
-    figure.supxlabel(
-        f"importance of {objectives[0].name} (the rest: {objectives[1].name})", fontsize=8
-    )
-    handles = _legend(len(vectors))
-    columns = legend_columns(figure, [str(handle.get_label()) for handle in handles])
-    figure.legend(handles=handles, loc="outside upper center", ncols=columns)
-    return figure
+
+
+def importance_label(objectives: Sequence[Objective]) -> str:
+    """Return the label of the axis of preferences between two objectives."""
+    return f"importance of {objectives[0].name} (the rest: {objectives[1].name})"
 
 
 def _mean(lines: FloatArray) -> FloatArray:
@@ -161,7 +177,12 @@ def _mean(lines: FloatArray) -> FloatArray:
     return np.asarray(np.where(known, lines, 0.0).sum(axis=0) / count)
 
 
-def _legend(clients: int) -> list[Line2D]:
+def response_handles(clients: int) -> list[Line2D]:
+    """Return the legend of outcomes over preferences.
+
+    Args:
+        clients: Number of clients.
+    """
     thin: dict[str, Any] = {"linewidth": 0.8}
     named = clients <= _NAMED
     lines = (

@@ -15,6 +15,8 @@ from comity.report.measures import (
     gain_text,
     has_single_objective,
     number,
+    soon_cells,
+    soon_headings,
     starred_cells,
     with_pooled,
 )
@@ -26,6 +28,7 @@ _PICTURES = {
     "bars": "Side by side",
     "reaches": "Reach of the clients' models",
     "fronts": "Fronts",
+    "solutions": "Solutions",
     "learning": "Learning curves",
     "conflicts": "Conflicts between clients",
 }
@@ -56,6 +59,7 @@ def comparison_page(
         for row in rows:  # gains are those of the kept models
             row.pop("paired", None)
             row.pop("host", None)
+            row.pop("how_soon", None)
         last = _comparison({**comparison, "rows": rows}, runs)
         body.append(f"<details><summary>The same of the last models</summary>{last}</details>")
     first = first_run(runs)
@@ -71,20 +75,21 @@ def _comparison(comparison: ComparisonResults, runs: Runs) -> str:
     """Return the table of a comparison, of kept or of last models."""
     rows, single_objective = by_preferences(comparison["rows"]), has_single_objective(comparison)
     measures, names = compared_measures(rows, single_objective), display_names(rows)
-    gains = gain_headings(rows, single_objective)
+    gains, soon = gain_headings(rows, single_objective), soon_headings(rows)
     cells = [
         [
             names[row["algorithm"]],
             *([] if single_objective else [row["preferences"]]),
             *values,
             *(gain_text(row, heading) for heading in gains),
+            *soon_cells(row),
         ]
         for row, values in zip(rows, starred_cells(rows, measures), strict=True)
     ]
     kind = [] if single_objective else ["all"]
     for name, metrics in baselines(comparison).items():
         numbers = [number(metrics.get(m.name)) for m in measures]
-        cells.append([name, *kind, *numbers, *["–"] * len(gains)])
+        cells.append([name, *kind, *numbers, *["–"] * len([*gains, *soon])])
     header = ["algorithm", *([] if single_objective else ["preferences"])]
-    header += [*(m.label + m.arrow for m in measures), *gains]
+    header += [*(m.label + m.arrow for m in measures), *gains, *soon]
     return table(header, cells, comparison_caption(comparison, runs))

@@ -29,12 +29,17 @@ CAPTIONS = {
     "hypervolume per client is the mean over these sets. " + _MAXIMISED,
     "response": "From preference to outcome: a client's scores by its weight on the first "
     "objective.",
+    "losses": "What training makes small, beside what is judged: at the same preferences, on the "
+    "same test samples.",
     "reaches": "An algorithm whose models take any preference has a mean over clients at one after "
     "another: a line, or a cloud with more than two objectives. One with a single model for a "
     "client has a single mean. " + _MAXIMISED,
     "fronts": "The models of all seeds' clients as one set, apart from those that count for no "
     "front; large points are its front. Where the clients of each run share their weights, a point "
     "is the mean over the clients of one run. " + _MAXIMISED,
+    "solutions": "The models of all seeds' clients, one panel per algorithm; large points are "
+    "those that no other model of the same algorithm dominates. Grey: the known front or reference "
+    "set, where there is one. " + _MAXIMISED,
     "rewards": "Mean scalarised validation {terms.value} over the rounds: of the models that "
     "clients keep, that they have just trained, and that they received.",
     "mixing": "Who learns from whom: one row per receiver, one column per giver.",

@@ -29,9 +29,11 @@ from comity.report.measures import (
     with_progress,
 )
 from comity.report.series.growth import growth_of, growths_of
+from comity.report.terms import ENVIRONMENTS, search_terms
 from comity.runs.schema import SearchComparisonResults, SearchResults
 from comity.searches import Search
 from comity.searches.comparison import SearchComparison
+from comity.searches.effort import mean_steps, total_steps
 
 _FRONT = (
     "The archive's front at several times, the later the darker. Objectives are maximised: up and "
@@ -40,6 +42,10 @@ _FRONT = (
 )
 _MISSING = (
     "On the right: what is missing to the best known; a line that ends early has reached it. "
+)
+_SOLUTIONS = (
+    "The fronts of all seeds' searches, on test episodes; large points are those that no other "
+    "model of the same entry dominates. Objectives are maximised: up and to the right is better."
 )
 _WEIGHTS = (
     "The preference weights that were tried, the later the darker. A ring marks those that a model "
@@ -79,6 +85,8 @@ def searches_page(comparison: SearchComparison, pictures: Pictures, script: str)
         section("Measures", _comparison(results)),
         section("Growth", figure("growth", caption, pictures, charts)),
     ]
+    if "solutions" in pictures:
+        body.append(section("Solutions", figure("solutions", _SOLUTIONS, pictures, {})))
     return page(title, body, script)
 
 
@@ -105,16 +113,24 @@ def _sentence(results: SearchResults) -> str:
 
 def _tiles(results: SearchResults) -> str:
     """Return the most important numbers."""
-    metrics, steps = results["metrics"], sum(results["environment_steps"].values())
+    metrics, unit = results["metrics"], search_terms(results).unit
     first = available_measures(metrics)[:4]
     values = [(measure.label, number(metrics[measure.name])) for measure in first]
-    costs = [("candidates", f"{results['candidates']:,}"), ("environment steps", f"{steps:,}")]
+    costs = [("candidates", f"{results['candidates']:,}"), (unit, f"{total_steps(results):,}")]
     return tiles([*values, *costs])
 
 
 def _facts(results: SearchResults) -> str:
     """Return the main settings."""
-    episodes = results["episodes"]
+    if "samples" in results:
+        samples = results["samples"]
+        judged = {
+            "samples": f"{samples['training']:,} training, {samples['evaluation']:,} the server's, "
+            f"{samples['test']:,} test"
+        }
+    else:
+        episodes = results["episodes"]
+        judged = {"episodes": f"{episodes['evaluation']} evaluation, {episodes['test']} test"}
     return facts(
         {
             "problem": results["problem"],
@@ -122,7 +138,7 @@ def _facts(results: SearchResults) -> str:
             "keep": results["keep"],
             "warm start": "on" if results["warm_start"] else "off",
             "harvest": "every round" if results["harvest"] else "final models",
-            "episodes": f"{episodes['evaluation']} evaluation, {episodes['test']} test",
+            **judged,
             "reference point": vector(results["reference_point"]),
         }
     )
@@ -143,23 +159,29 @@ def _points(results: SearchResults) -> str:
     ]
     header = ["point", *names, "trained for", "iteration", "candidate", "round", "model"]
     note = (
-        f"On test episodes. Trained for: the weights on {', '.join(names)}. Iterations count "
-        "from 1, candidates from 0; round: the one after which the server held the model."
+        f"On {search_terms(results).tests}. Trained for: the weights on {', '.join(names)}. "
+        "Iterations count from 1, candidates from 0; round: the one after which the server held "
+        "the model."
     )
     return table(header, rows, note)
 
 
 def _effort(search: Search) -> str:
-    """Return the table of environment steps by kind, of the search and of its control."""
+    """Return the table of steps, in environments by kind, of the search and of its control."""
     control = search.control
     columns = {"search": search.results} | ({} if control is None else {"control": control.results})
+    terms = search_terms(search.results)
+    if terms is not ENVIRONMENTS:
+        in_all = [f"{results['training_steps']:,}" for results in columns.values()]
+        one = [f"{results['training_steps_per_client']:,}" for results in columns.values()]
+        return table([terms.unit, *columns], [["all clients", *in_all], ["per client", *one]])
     steps = [results["environment_steps"] for results in columns.values()]
     rows = [[kind, *(f"{counts[kind]:,}" for counts in steps)] for kind in steps[0]]
     rows.append(["in all", *(f"{sum(counts.values()):,}" for counts in steps)])
     each = [results["environment_steps_per_client"] for results in columns.values()]
     rows.append(["training and validation, per client", *(f"{count:,}" for count in each)])
     note = "Evaluation is the server's, of every model that might enter the archive."
-    return table(["environment steps", *columns], rows, note)
+    return table([terms.unit, *columns], rows, note)
 
 
 # -- parts of a comparison's page ----------------------------------------------------------
@@ -173,7 +195,7 @@ def _comparison(results: SearchComparisonResults) -> str:
             fold_label(row["search"]),
             *values,
             number(row["candidates"]),
-            f"{row['environment_steps']:,.0f}",
+            f"{mean_steps(row):,.0f}",
         ]
         for row, values in zip(rows, starred_cells(rows, measures), strict=True)
     ]
@@ -181,5 +203,5 @@ def _comparison(results: SearchComparisonResults) -> str:
         known = (number(metrics.get(measure.name)) for measure in measures)
         cells.append([name, *known, "–", "–"])
     labels = [measure.label + measure.arrow for measure in measures]
-    header = ["search", *labels, "candidates", "environment steps"]
+    header = ["search", *labels, "candidates", search_terms(rows[0]).unit]
     return table(header, cells, searches_caption(results))

@@ -93,15 +93,6 @@ def kept_round(run: Run) -> int | None:
     return int(chosen[-1]) - (not run.configuration.get_algorithm().select_after_training)
 
 
-def validation_of_all(run: Run) -> dict[int, float]:
-    """Return the mean validation value over all clients in the rounds where all were validated."""
-    return {
-        entry["round"]: float(np.mean(np.array(entry["everyone"], dtype=float)))
-        for entry in run.history
-        if "everyone" in entry
-    }
-
-
 def _steps(history: Sequence[HistoryEntry], clients: int) -> FloatArray:
     steps = np.zeros(clients)
     means = []

@@ -39,17 +39,11 @@ def reached_sets(runs: Runs) -> Sets:
 
     There is one preference where models take none.
     """
-    return {key: _reached(seeds) for key, seeds in runs.items() if seeds}
+    return {
+        key: np.concatenate([run.reached for run in seeds]) for key, seeds in runs.items() if seeds
+    }
 
 
 def _pooled(seeds: Sequence[Run], problem: Problem) -> FloatArray:
     points = np.concatenate([objectives_of(run) for run in seeds])
     return points[problem.counts(points)]
-
-
-def _reached(seeds: Sequence[Run]) -> FloatArray:
-    sets = []
-    for run in seeds:
-        spans = run.spans
-        sets.append(objectives_of(run)[:, None] if spans is None else spans.vectors)
-    return np.concatenate(sets)

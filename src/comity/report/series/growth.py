@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
 from comity.core.typing import FloatArray
 from comity.problems import Problem
 from comity.report.measures import target_label
+from comity.report.terms import ENVIRONMENTS, search_terms
 from comity.runs.schema import GrowthEntry, SearchComparisonResults, SearchEntry, SearchResults
 from comity.searches import Search
 from comity.searches.comparison import SearchComparison, growth
+from comity.searches.effort import mean_steps
 
 CONTROL = "random weights (control)"
 HYPERVOLUME = "hypervolume (server's evaluation)"
@@ -26,7 +27,7 @@ class Growth:
 
     label: str
     x: FloatArray
-    """Candidates or environment steps so far, after each iteration."""
+    """Candidates or steps so far, after each iteration."""
     mean: FloatArray
     std: FloatArray
 
@@ -56,20 +57,21 @@ def growth_of(search: Search) -> Growths:
     if search.control is not None:
         searches[CONTROL] = growth([search.control])
     problem, results = search.configuration.problem, search.results
-    return _growths(searches, "evaluations", "candidates evaluated", results, problem)
+    return _growths(searches, False, "candidates evaluated", results, problem)
 
 
 def growths_of(comparison: SearchComparison) -> Growths:
-    """Return the growth of the searches of a comparison against environment steps."""
+    """Return the growth of the searches of a comparison against their steps."""
     searches = {row["search"]: row["growth"] for row in comparison.results["rows"]}
     problem = next(iter(comparison.searches.values()))[0].configuration.problem
-    across = "environment steps, all clients and the server"
-    return _growths(searches, "environment_steps", across, comparison.results, problem)
+    terms = search_terms(comparison.results["rows"][0])
+    across = f"{terms.unit}, all clients" + (" and the server" if terms is ENVIRONMENTS else "")
+    return _growths(searches, True, across, comparison.results, problem)
 
 
 def _growths(
     searches: Mapping[str, Sequence[GrowthEntry]],
-    x: Literal["evaluations", "environment_steps"],
+    by_steps: bool,
     across: str,
     results: SearchResults | SearchComparisonResults,
     problem: Problem,
@@ -77,7 +79,10 @@ def _growths(
     lines = [
         Growth(
             label,
-            x=np.array([entry[x] for entry in entries], dtype=float),
+            x=np.array(
+                [mean_steps(entry) if by_steps else entry["evaluations"] for entry in entries],
+                dtype=float,
+            ),
             mean=np.array([entry["hypervolume"]["mean"] for entry in entries], dtype=float),
             std=np.array([entry["hypervolume"]["std"] for entry in entries], dtype=float),
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,22 +30,35 @@ def mixing_series(run: Run) -> MixingSeries | None:
 
     They are the first, the one from which on little changes, and two between.
     """
-    return _series(run, [(e["round"], e["mixing"]) for e in run.history], absent=np.nan)
+    entries = _matrices([(e["round"], e["mixing"]) for e in run.history])
+    return _series(run, _changing(entries, absent=np.nan))
 
 
-def similarity_series(run: Run) -> MixingSeries | None:
-    """Return up to four similarity matrices of a run, chosen like those of `mixing_series`."""
-    entries = [(e["round"], e.get("server", {}).get("similarity")) for e in run.history]
-    return _series(run, entries, absent=-2.0)
+def similarity_series(run: Run, rounds: Sequence[int] | None = None) -> MixingSeries | None:
+    """Return similarity matrices of a run; None if there are none.
+
+    Args:
+        run: The run.
+        rounds: The rounds to show; None: up to four, chosen like those of `mixing_series`.
+    """
+    entries = _matrices([(e["round"], e.get("server", {}).get("similarity")) for e in run.history])
+    if rounds is None:
+        return _series(run, _changing(entries, absent=-2.0))
+    return _series(run, [entry for entry in entries if entry[0] in rounds])
 
 
-def _series(run: Run, rounds: list[tuple[int, Vectors]], absent: float) -> MixingSeries | None:
-    """Return some of the matrices of a run; ``absent`` stands for NaN where two are compared."""
-    entries = [(number, matrix) for number, matrix in rounds if matrix is not None]
+def _matrices(rounds: Sequence[tuple[int, Vectors]]) -> list[tuple[int, FloatArray]]:
+    """Return the matrices that were recorded, with their rounds."""
+    return [
+        (number, np.array(matrix, dtype=float)) for number, matrix in rounds if matrix is not None
+    ]
+
+
+def _changing(entries: list[tuple[int, FloatArray]], absent: float) -> list[tuple[int, FloatArray]]:
+    """Return up to four of the matrices; ``absent`` stands for NaN where two are compared."""
     if not entries:
-        return None
-    matrices = [np.array(matrix, dtype=float) for _, matrix in entries]
-    filled = [np.where(np.isnan(matrix), absent, matrix) for matrix in matrices]
+        return []
+    filled = [np.where(np.isnan(matrix), absent, matrix) for _, matrix in entries]
     moving = [
         index
         for index, matrix in enumerate(filled)
@@ -52,9 +66,15 @@ def _series(run: Run, rounds: list[tuple[int, Vectors]], absent: float) -> Mixin
     ]
     settled = min(moving[-1] + 1, len(entries) - 1) if moving else 0
     chosen = np.unique(np.linspace(0, settled, 4).round().astype(int)).tolist()
+    return [entries[index] for index in chosen]
+
+
+def _series(run: Run, entries: Sequence[tuple[int, FloatArray]]) -> MixingSeries | None:
+    if not entries:
+        return None
     order = np.argsort(preferences_of(run)[:, 0], kind="stable")
     return MixingSeries(
-        rounds=[entries[index][0] for index in chosen],
-        matrices=[matrices[index][np.ix_(order, order)] for index in chosen],
+        rounds=[number for number, _ in entries],
+        matrices=[matrix[np.ix_(order, order)] for _, matrix in entries],
         order=order,
     )

@@ -6,6 +6,7 @@ from comity.report.tables.comparisons import comparison_tables
 from comity.report.tables.deployment import audit_table, check_table, rehearsal_table
 from comity.report.tables.layout import fit
 from comity.report.tables.reproductions import (
+    measured_table,
     needs_table,
     reproduction_table,
     search_reproduction_table,
@@ -19,6 +20,7 @@ __all__ = [
     "clients_table",
     "comparison_tables",
     "fit",
+    "measured_table",
     "needs_table",
     "points_table",
     "rehearsal_table",

@@ -15,6 +15,8 @@ from comity.report.measures import (
     gain_text,
     has_data,
     has_single_objective,
+    soon_cells,
+    soon_headings,
     with_pooled,
 )
 from comity.report.series.learning import Runs
@@ -36,7 +38,7 @@ def comparison_tables(comparison: ComparisonResults, runs: Runs | None = None) -
     measures, names = compared_measures(rows, single_objective), display_names(rows)
     caption = comparison_caption({**comparison, "rows": rows}, runs or {})
     best = {measure.name: best_rows(rows, measure) for measure in measures}
-    gains = gain_headings(rows, single_objective)
+    gains, soon = gain_headings(rows, single_objective), soon_headings(rows)
     tables: dict[str, Table] = {}
     for index, row in enumerate(rows):
         kind = row["preferences"]
@@ -45,13 +47,14 @@ def comparison_tables(comparison: ComparisonResults, runs: Runs | None = None) -
             tables[kind] = empty_table(title, caption)
             tables[kind].add_column("algorithm", no_wrap=True)
             add_measures(tables[kind], measures, narrow=not single_objective)
-            for heading in gains:
+            for heading in (*gains, *soon):
                 tables[kind].add_column(Text(heading.replace("[", "\n[")), justify="right")
         cells = [measure_cell(row, measure, best[measure.name][index]) for measure in measures]
         cells += [Text(gain_text(row, heading)) for heading in gains]
+        cells += [Text(cell) for cell in soon_cells(row)]
         # a label like fedpref[top_r=1] must not be read as markup
         tables[kind].add_row(Text(names[row["algorithm"]].replace(" (", "\n(")), *cells)
     if has_data(comparison):
         for table in tables.values():
-            add_baselines(table, comparison, measures, *["–"] * len(gains))
+            add_baselines(table, comparison, measures, *["–"] * len([*gains, *soon]))
     return list(tables.values())

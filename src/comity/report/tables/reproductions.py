@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import PurePosixPath
 from typing import Any, cast
 
 from rich.table import Table
@@ -11,21 +12,38 @@ from rich.text import Text
 from comity.report.captions import model_heading, reproduction_caption
 from comity.report.measures import display_names, mean_and_std, number, vector
 from comity.report.tables.layout import empty_table
-from comity.runs.schema import (
+from comity.report.tables.pictured import clusters_table, ranges_table, two_tasks_table
+from comity.report.tables.pictures import picture_table
+from comity.report.tables.spanned import spanned_table
+from comity.runs.reproduction_schema import (
+    ClusterResults,
     PerClientResults,
+    PictureResults,
+    RangeResults,
     ReproductionResults,
     SearchReproductionResults,
+    TwoTaskResults,
 )
 
 
 def reproduction_table(results: Mapping[str, Any]) -> Table:
     """Return a printed table beside ours, under the paper's protocol and our defaults.
 
-    ``results`` is the JSON content of the reproduction: of one problem, or of hypervolumes per
-    client.
+    ``results`` is the JSON content of the reproduction: of one problem, of hypervolumes per
+    client, of accuracies on pictures, or of one of the kinds in `pictured`.
     """
+    if "measures" in results:
+        return picture_table(cast(PictureResults, results))
+    if "shows" in results:
+        return spanned_table(cast(PerClientResults, results))
     if results["measure"] == "own_hypervolume":
         return _per_client(cast(PerClientResults, results))
+    if results["measure"] == "clusters":
+        return clusters_table(cast(ClusterResults, results))
+    if results["measure"] == "ranges":
+        return ranges_table(cast(RangeResults, results))
+    if results["measure"] == "two_tasks":
+        return two_tasks_table(cast(TwoTaskResults, results))
     return _one_problem(cast(ReproductionResults, results))
 
 
@@ -149,22 +167,50 @@ def needs_table(tables: Mapping[str, Mapping[str, Any]]) -> Table:
     """Return the list of all tables that can be reproduced.
 
     Args:
-        tables: Title, seeds and CPU hours by problem, by name of the table.
+        tables: Title, seeds, CPU hours by problem, and what has been measured, by name of the
+            table.
     """
     caption = (
         "CPU hours: estimates for all rows and seeds of the table on one problem, with the "
         "command's defaults; --only chooses the problem, --rows and --seeds make it cheaper. "
-        "Tables of the same runs cost nothing after the first with the same --out."
+        "Tables of the same runs cost nothing after the first with the same --out. Measured: the "
+        "problems with figures that hold for this version."
     )
     table = empty_table("Tables", caption)
     table.add_column("table", no_wrap=True)
     for heading in ("contents", "problems and CPU hours"):
         table.add_column(heading)
-    table.add_column("seeds", justify="right")
+    for heading in ("seeds", "mea- sured"):
+        table.add_column(heading, justify="right")
     for name, needs in tables.items():
         shared: dict[str, list[str]] = {}
         for problem, hours in needs["hours"].items():
             shared.setdefault(number(hours, 2), []).append(problem)
         costs = "; ".join(f"{', '.join(problems)}: {cost}" for cost, problems in shared.items())
-        table.add_row(name, Text(needs["title"]), Text(costs), str(needs["seeds"]))
+        done = len({entry["problem"] for entry in needs["measured"]})
+        share = f"{done}/{len(needs['hours'])}" if done else "–"
+        table.add_row(name, Text(needs["title"]), Text(costs), str(needs["seeds"]), share)
+    return table
+
+
+def measured_table(tables: Mapping[str, Mapping[str, Any]]) -> Table:
+    """Return what has been measured of the tables, with the file of the figures.
+
+    Args:
+        tables: As for `needs_table`.
+    """
+    entries = [entry for needs in tables.values() for entry in needs["measured"]]
+    places = sorted({str(PurePosixPath(entry["file"]).parent) for entry in entries})
+    caption = f"Figures: files in {', '.join(places)} of the repository." if places else None
+    table = empty_table("Measured", caption)
+    for heading in ("table", "problem", "measured", "figures"):
+        table.add_column(heading)
+    for entry in entries:
+        problem = " ".join(filter(None, (entry["problem"], entry["part"])))
+        seeds = f"{entry['seeds']} {'seed' if entry['seeds'] == 1 else 'seeds'}"
+        version = f"{entry['version']} ({entry['commit']})"
+        about = ", ".join((seeds, entry["protocol"], version))
+        table.add_row(
+            *map(Text, (entry["table"], problem, about, PurePosixPath(entry["file"]).name))
+        )
     return table

@@ -22,6 +22,7 @@ from comity.report.tables.layout import (
     measure_cell,
 )
 from comity.runs.schema import SearchComparisonResults, SearchResults
+from comity.searches.effort import mean_steps
 
 
 def points_table(results: SearchResults) -> Table:
@@ -64,7 +65,7 @@ def searches_table(results: SearchComparisonResults) -> Table:
     best = {measure.name: best_rows(rows, measure) for measure in measures}
     for index, row in enumerate(rows):
         cells = [measure_cell(row, measure, best[measure.name][index]) for measure in measures]
-        steps = with_unit(row["environment_steps"], ("", "k", "M", "G"))
+        steps = with_unit(mean_steps(row), ("", "k", "M", "G"))
         table.add_row(Text(fold_label(row["search"])), *cells, number(row["candidates"]), steps)
     add_baselines(table, results, measures, "–", "–")
     return table

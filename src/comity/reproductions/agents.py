@@ -1,0 +1,44 @@
+"""Agents of pFedRLLA that a campaign trains first, in its own directory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from comity.core.typing import OnRound
+from comity.errors import UserError
+from comity.runs.directory import CONFIG, Run
+from comity.runs.execute import execute_at
+from comity.runs.parallel import Work
+from comity.runs.pretraining import configure_pretraining, save_agent, start_pretraining
+
+
+def trained_agent(
+    file: Path, values: Mapping[str, Any], on_round: OnRound | None, work: Work | None
+) -> str:
+    """Return the whole path of an agent's file; train the agent first, or go on, if it is missing.
+
+    The run in which the agent learns has the name of the file without its ending.
+
+    Args:
+        file: The file.
+        values: Settings of the run in which the agent learns.
+        on_round: Called after each round.
+        work: Brings the run in a directory to its end; None: only executes it.
+    """
+    place = file.with_suffix("")
+    if (place / CONFIG).is_file():
+        run = Run.open(place)
+        if run.configuration != configure_pretraining(values):
+            raise UserError(
+                f"out: {place} holds an agent that was trained with other settings. Choose another "
+                "directory."
+            )
+    else:
+        run = start_pretraining(values, place)
+    if not run.finished:
+        (work or execute_at)(place, on_round or (lambda done, total, text: None))
+    if not file.is_file():
+        save_agent(Run.open(place), file)
+    return str(file.absolute())
