@@ -125,16 +125,18 @@ def serve(
         server_transport,
     )
     from comity.report.status import LiveStatus
+    from comity.runs.serve import open_run
     from comity.runs.serve import serve as run_federation
 
     file = read_federation(path)
     own = keys_of(key, server_certificate(file))
     terms = server_terms(file, own, wait)
-    transport = server_transport(file, own, out)
+    run = open_run(file, out)
+    transport = server_transport(file, own, run.path)
     go_on = f"comity serve {path} --key {key} --out {out}"
     try:
         with LiveStatus(out) as live, progress(f"{path.stem}", go_on) as on_round:
-            run = run_federation(file, terms, transport, out, on_round, live.show)
+            run = run_federation(run, file, terms, transport, on_round, live.show)
     finally:
         transport.close()
     results: dict[str, Any] = dict(run._results)

@@ -83,20 +83,20 @@ OnStatus = Callable[[Status], None]
 
 
 def serve(
+    run: Run,
     file: FederationFile,
     terms: Terms,
     transport: ServerTransport,
-    out: Path,
     on_round: OnRound | None = None,
     on_status: OnStatus | None = None,
 ) -> Run:
     """Run a federation among real sites; a run that was interrupted goes on.
 
     Args:
+        run: The run directory, as `open_run` returns it.
         file: The federation file.
         terms: How to deal with the sites.
         transport: Carries the messages.
-        out: The run directory; created, or gone on with if it is of the same federation.
         on_round: Called after each round.
         on_status: Called after every answer and fault.
     """
@@ -112,7 +112,6 @@ def serve(
         if on_status is not None:
             on_status(status)
 
-    run = _opened(file, out)
     agreement = Agreement(run.configuration)
     engine = DeployedEngine(terms, agreement, transport, note)
     with limited(run.configuration.threads):
@@ -152,8 +151,13 @@ def absences(run: Run) -> list[list[Any]]:
     ]
 
 
-def _opened(file: FederationFile, out: Path) -> Run:
-    """Return the run directory of a federation, new or begun."""
+def open_run(file: FederationFile, out: Path) -> Run:
+    """Return the run directory of a federation, new or begun.
+
+    Args:
+        file: The federation file.
+        out: The directory.
+    """
     if not out.exists():
         run = Run.create(out, file.configuration())
         write_whole(out / FEDERATION, file.path.read_bytes())
