@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from comity.federation.transports.flower import FlowerSiteTransport
+from comity.federation.transports.flower_site import FlowerSiteTransport
 
 DEFAULT = Path(__file__).parents[2] / ".venv-flower" / "bin"
 PROGRAMS_AT = Path(os.environ.get("COMITY_FLOWER_BIN", DEFAULT)).absolute()

@@ -14,13 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from comity.federation.transports.flower import (
-    FlowerServerTransport,
-    FlowerSiteTransport,
-    ServerSecurity,
-    SiteSecurity,
-)
+from comity.federation.transports.flower import FlowerServerTransport, ServerSecurity
 from comity.federation.transports.flower_programs import free_port
+from comity.federation.transports.flower_site import FlowerSiteTransport, SiteSecurity
 from comity.federation.transports.processes import Group
 from tests.federation.certificates import Certificate, certificate, node_key
 from tests.federation.flower import LONG, PROGRAMS_AT, Echo, flower

@@ -13,14 +13,10 @@ from pathlib import Path
 import pytest
 
 from comity.errors import UserError
-from comity.federation.transports.flower import (
-    FlowerServerTransport,
-    FlowerSiteTransport,
-    ServerSecurity,
-    SiteSecurity,
-)
+from comity.federation.transports.flower import FlowerServerTransport, ServerSecurity
 from comity.federation.transports.flower_app.comity_pumps import frames
 from comity.federation.transports.flower_programs import PROGRAMS, FlowerPrograms, listen
+from comity.federation.transports.flower_site import FlowerSiteTransport, SiteSecurity
 from tests.federation.certificates import certificate, node_key
 from tests.federation.flower import LONG, PROGRAMS_AT, Echo, flower
 from tests.federation.processes import members, processes, until, with_path

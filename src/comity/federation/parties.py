@@ -11,7 +11,8 @@ from comity.federation.keys import Certificate, Keys, parse_certificate, read_ke
 from comity.federation.site import Membership
 from comity.federation.transports.base import ServerTransport, SiteTransport
 from comity.federation.transports.files import FilesServerTransport, FilesSiteTransport
-from comity.federation.transports.flower import FlowerServerTransport, FlowerSiteTransport
+from comity.federation.transports.flower import FlowerServerTransport
+from comity.federation.transports.flower_site import FlowerSiteTransport
 from comity.federation.wire import SERVER
 
 

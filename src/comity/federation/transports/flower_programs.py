@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import secrets
+import select
 import shutil
 import socket
 import subprocess
@@ -190,3 +191,18 @@ def listen(path: Path) -> socket.socket:
     listener.listen()
     listener.settimeout(0.5)
     return listener
+
+
+def reachable(address: str) -> bool:
+    """Return whether somebody listens at an address, ``host:port``."""
+    host, _, port = address.rpartition(":")
+    try:
+        socket.create_connection((host, int(port)), timeout=5).close()
+    except OSError:
+        return False
+    return True
+
+
+def gone(connection: socket.socket) -> bool:
+    """Return whether a pump has given up: it sends nothing after its message, only the end."""
+    return bool(select.select([connection], [], [], 0.0)[0])
