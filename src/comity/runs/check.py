@@ -24,7 +24,8 @@ def check_site(file: SiteFile) -> dict[str, Any]:
         file: The site file.
     """
     federation = file.federation
-    agreement = Agreement(federation.configuration())
+    public = federation.configuration()
+    agreement, problem = Agreement(public), public.get_problem()
     found: dict[str, Any] = {
         "site": file.name,
         "federation": federation.identity,
@@ -33,6 +34,7 @@ def check_site(file: SiteFile) -> dict[str, Any]:
             "tensors": agreement.tensors,
             "bytes_per_round": agreement.bytes_per_round,
             "statistics": agreement.statistics,
+            "scales": list(problem.federated) if isinstance(problem, SchemaProblem) else [],
         },
         "stays": {"personal": agreement.personal},
         "policy": None,
@@ -42,7 +44,7 @@ def check_site(file: SiteFile) -> dict[str, Any]:
         found["findings"] = [finding.text for finding in report.findings]
         found["rows"], found["notes"] = report.rows, list(report.notes)
         found["unused_columns"] = list(report.unused)
-        found["counts"] = {k: {v: list(n) for v, n in c.items()} for k, c in report.counts.items()}
+        found["counts"] = {group: dict(labels) for group, labels in report.counts.items()}
         if found["findings"]:
             return found
     configuration = _tried(file)

@@ -25,13 +25,11 @@ def check_table(found: Mapping[str, Any]) -> list[Table]:
             f"{found['site']}: {found['rows']:,} rows",
             "Rows of this site by sensitive attribute; these numbers do not leave it.",
         )
-        for heading in ("attribute", "value"):
-            rows.add_column(heading, no_wrap=True)
+        rows.add_column("group", no_wrap=True)
         for heading in ("label no", "label yes"):
             rows.add_column(heading, justify="right")
-        for attribute, values in counts.items():
-            for value, (no, yes) in values.items():
-                rows.add_row(Text(attribute), Text(value), f"{no:,}", f"{yes:,}")
+        for group, labels in counts.items():
+            rows.add_row(Text(group), f"{labels['no']:,}", f"{labels['yes']:,}")
         tables.append(rows)
     leaves, stays = found["leaves"], found["stays"]
     travel = empty_table("What would leave each round", _verdict(found))
@@ -40,7 +38,9 @@ def check_table(found: Mapping[str, Any]) -> list[Table]:
     tensors = f"{len(leaves['tensors'])} ({leaves['bytes_per_round']:,} bytes)"
     travel.add_row("tensors", tensors)
     travel.add_row("statistics", ", ".join(leaves["statistics"]) or "none")
-    travel.add_row("never", _never(stays["personal"]))
+    if leaves["scales"]:
+        travel.add_row("once", f"count, sum, sum of squares: {', '.join(leaves['scales'])}")
+    travel.add_row("never", _never(stays["personal"], leaves["statistics"]))
     tables.append(travel)
     if trial := found.get("trial"):
         one = empty_table("One round alone", "Validation of this site's own rows.")
@@ -53,9 +53,10 @@ def check_table(found: Mapping[str, Any]) -> list[Table]:
     return tables
 
 
-def _never(personal: Sequence[str]) -> str:
+def _never(personal: Sequence[str], statistics: Sequence[str]) -> str:
+    own = "rows" if "preferences" in statistics else "rows, preference"
     named = ", ".join([*personal[:3], "…"] if len(personal) > 3 else personal)
-    return "rows, preference" + (f", personal tensors ({named})" if personal else "")
+    return own + (f", personal tensors ({named})" if personal else "")
 
 
 def _verdict(found: Mapping[str, Any]) -> str:
