@@ -23,13 +23,14 @@ def check_table(found: Mapping[str, Any]) -> list[Table]:
     if counts := found.get("counts"):
         rows = empty_table(
             f"{found['site']}: {found['rows']:,} rows",
-            "Rows of this site by sensitive attribute; these numbers do not leave it.",
+            "Rows of this site; these numbers do not leave it.",
         )
-        rows.add_column("group", no_wrap=True)
-        for heading in ("label no", "label yes"):
-            rows.add_column(heading, justify="right")
-        for group, labels in counts.items():
-            rows.add_row(Text(group), f"{labels['no']:,}", f"{labels['yes']:,}")
+        rows.add_column("", no_wrap=True)
+        labels = list(next(iter(counts.values())))
+        for label in labels:
+            rows.add_column(label, justify="right")
+        for group, numbers in counts.items():
+            rows.add_row(Text(group), *(f"{numbers[label]:,}" for label in labels))
         tables.append(rows)
     leaves, stays = found["leaves"], found["stays"]
     travel = empty_table("What would leave each round", _verdict(found))
