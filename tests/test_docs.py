@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -51,6 +52,10 @@ def test_python(text, tmp_path, monkeypatch):
 @pytest.mark.parametrize("text", blocks("sh"))
 def test_shell(text, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    if "examples/banks" in text:
+        banks = shutil.copytree(ROOT / "examples" / "banks", tmp_path / "examples" / "banks")
+        federation = banks / "federation.toml"
+        federation.write_text(federation.read_text().replace("rounds = 20", "rounds = 2"))
     for line in text.splitlines():
         words = shlex.split(line, comments=True)
         if words[0] == "make":

@@ -27,10 +27,13 @@ def keys(
     from comity.federation.keys import make_keys
 
     made = make_keys(name, out)
-    table = "server" if name == "server" else f"sites.{name}"
+    table, reader = (
+        ("server", "all sites") if name == "server" else (f"sites.{name}", "the organiser")
+    )
     print(f"Private key, which never leaves this machine: {made.key_file}")
-    print(f"Certificate, for the organiser: {made.certificate_file}")
-    print(f"Fingerprint, to compare by telephone: {made.certificate.fingerprint}\n")
+    print(f"Certificate, for {reader}: {made.certificate_file}")
+    print(f"Fingerprint, to compare by telephone: {made.certificate.fingerprint}")
+    print("In the federation file:\n")
     text = made.certificate.pem.decode().strip()
     print(f'[{table}]\ncertificate = """\n{text}\n"""')
 
@@ -48,6 +51,8 @@ def check(path: SitePath, as_json: Json = False) -> None:
         print_tables(*check_table(found))
     if found["findings"]:
         raise UserError(f"{path}: its rows do not fit the schema: {found['findings'][0]}")
+    if found["policy"]:
+        raise RefusedError(f"{path}: {found['policy']}")
 
 
 def join(
@@ -96,14 +101,21 @@ def _ask(member: Member) -> None:
 
 def leaving(member: Member) -> str:
     """Return what leaves a site and what never does, as a paragraph."""
+    from comity.problems.schema import SchemaProblem
+
     agreement, file = member.agreement, member.file
-    personal = f", {len(agreement.personal)} personal tensors" if agreement.personal else ""
+    stays = ["rows"] if "preferences" in agreement.statistics else ["rows", "preference"]
+    if agreement.personal:
+        stays.append(f"{len(agreement.personal)} personal tensors")
+    problem = file.federation.configuration().get_problem()
+    federated = problem.federated if isinstance(problem, SchemaProblem) else ()
+    once = f"Once: count, sum and sum of squares of {', '.join(federated)}. " if federated else ""
     return (
         f"Federation {file.federation.identity[:12]}, {len(file.federation.names)} sites, "
         f"{member.configuration.label} on {member.configuration.problem_name}, "
         f"{member.configuration.rounds} rounds. Each round leaves this site: "
         f"{len(agreement.tensors)} tensors ({agreement.bytes_per_round:,} bytes), "
-        f"{', '.join(agreement.statistics) or 'no statistics'}. Never: rows, preference{personal}."
+        f"{', '.join(agreement.statistics) or 'no statistics'}. {once}Never: {', '.join(stays)}."
     )
 
 
@@ -134,6 +146,9 @@ def serve(
     run = open_run(file, out)
     transport = server_transport(file, own, run.path)
     go_on = f"comity serve {path} --key {key} --out {out}"
+    where = f"{file.server.address} ({file.server.transport})"
+    sites = f"{len(file.names)} sites, {file.server.quorum} at least"
+    print(f"{path.stem}: waiting at {where} for {sites}", file=sys.stderr, flush=True)
     try:
         with LiveStatus(out) as live, progress(f"{path.stem}", go_on) as on_round:
             run = run_federation(run, file, terms, transport, on_round, live.show)

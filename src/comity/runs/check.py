@@ -25,7 +25,8 @@ def check_site(file: SiteFile) -> dict[str, Any]:
         file: The site file.
     """
     federation = file.federation
-    agreement = Agreement(federation.configuration())
+    public = federation.configuration()
+    agreement, problem = Agreement(public), public.get_problem()
     found: dict[str, Any] = {
         "site": file.name,
         "federation": federation.identity,
@@ -34,6 +35,7 @@ def check_site(file: SiteFile) -> dict[str, Any]:
             "tensors": agreement.tensors,
             "bytes_per_round": agreement.bytes_per_round,
             "statistics": agreement.statistics,
+            "scales": list(problem.federated) if isinstance(problem, SchemaProblem) else [],
         },
         "stays": {"personal": agreement.personal},
         "policy": None,

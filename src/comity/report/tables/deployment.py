@@ -39,7 +39,9 @@ def check_table(found: Mapping[str, Any]) -> list[Table]:
     tensors = f"{len(leaves['tensors'])} ({leaves['bytes_per_round']:,} bytes)"
     travel.add_row("tensors", tensors)
     travel.add_row("statistics", ", ".join(leaves["statistics"]) or "none")
-    travel.add_row("never", _never(stays["personal"]))
+    if leaves["scales"]:
+        travel.add_row("once", f"count, sum, sum of squares: {', '.join(leaves['scales'])}")
+    travel.add_row("never", _never(stays["personal"], leaves["statistics"]))
     tables.append(travel)
     if trial := found.get("trial"):
         one = empty_table("One round alone", "Validation of this site's own rows.")
@@ -52,9 +54,10 @@ def check_table(found: Mapping[str, Any]) -> list[Table]:
     return tables
 
 
-def _never(personal: Sequence[str]) -> str:
+def _never(personal: Sequence[str], statistics: Sequence[str]) -> str:
+    own = "rows" if "preferences" in statistics else "rows, preference"
     named = ", ".join([*personal[:3], "…"] if len(personal) > 3 else personal)
-    return "rows, preference" + (f", personal tensors ({named})" if personal else "")
+    return own + (f", personal tensors ({named})" if personal else "")
 
 
 def _verdict(found: Mapping[str, Any]) -> str:
