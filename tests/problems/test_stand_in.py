@@ -28,7 +28,7 @@ def test_stand_in_rows_fit_the_schema(name, tmp_path):
     assert again.read_bytes() != path.read_bytes()  # each site has rows of its own
 
 
-def test_an_environment_has_no_stand_in(tmp_path):
+def test_other_problems_have_no_stand_in(tmp_path):
     table = {"data": "adult", "sensitive": ["gender"]}
     with pytest.raises(UserError, match="no stand-in"):
         write_stand_in(table, tmp_path, "bank-a", 10)
