@@ -13,7 +13,8 @@ from comity.federation.agreement import Agreement
 from comity.federation.clients import Clients
 from comity.federation.messages import RoundRequest
 from comity.federation.policy import check_policy, rows_by_value
-from comity.problems.schema import SchemaProblem, check_rows
+from comity.problems import check_rows
+from comity.problems.schema import SchemaProblem
 from comity.runs.results import finite
 
 
@@ -37,12 +38,12 @@ def check_site(file: SiteFile) -> dict[str, Any]:
         "stays": {"personal": agreement.personal},
         "policy": None,
     }
-    if federation.has_rows and federation.values["problem"].get("kind") == "table":
+    if federation.has_rows:
         report = check_rows(federation.values["problem"], file.data)
         found["findings"] = [finding.text for finding in report.findings]
         found["rows"], found["notes"] = report.rows, list(report.notes)
         found["unused_columns"] = list(report.unused)
-        found["counts"] = {k: {v: list(n) for v, n in c.items()} for k, c in report.counts.items()}
+        found["counts"] = {value: dict(labels) for value, labels in report.counts.items()}
         if found["findings"]:
             return found
     configuration = _tried(file)
