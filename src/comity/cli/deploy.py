@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
 from comity.cli.options import Json
-from comity.cli.terminal import print_json, print_tables, progress
+from comity.cli.terminal import print_json, print_tables, show_federation
 from comity.errors import RefusedError, UserError
 
 if TYPE_CHECKING:
@@ -66,28 +70,47 @@ def join(
     from comity.configuration.federation_file import read_site
     from comity.federation.parties import keys_of, roster, site_membership, site_transport
     from comity.report.tables import run_table
-    from comity.runs.join import agree, agreed, enter
+    from comity.runs.join import agree, agreed, enter, occupied
     from comity.runs.join import join as take_part
 
     file = read_site(path)
     if file.key is None:
         raise UserError(f"{path}: key is missing. Make one with: comity keys {file.name}")
     own = keys_of(file.key, roster(file.federation)[file.name])
-    member = enter(file, site_membership(file, own))
-    if not agreed(file):
-        if not agree_:
-            _ask(member)
-        agree(file)
-    transport = site_transport(file, own)
-    print(f"{file.name}: waiting for {file.federation.server.address}", file=sys.stderr, flush=True)
-    try:
-        run = take_part(member, transport)
-    finally:
-        transport.close()
+    os.umask(0o077)
+    with _interruptible(f"comity join {path}"), occupied(file):
+        member = enter(file, site_membership(file, own))
+        if not agreed(file):
+            if not agree_:
+                _ask(member)
+            agree(file)
+        server = file.federation.server.address
+        print(f"{file.name}: waiting for {server}", file=sys.stderr, flush=True)
+        with closing(site_transport(file, own)) as transport:
+            run = take_part(member, transport)
     if as_json:
         print_json({**run.results, "run": str(run.path)})
     else:
         print_tables(run_table(run.results), footer=f"Model and results: {run.path}")
+
+
+@contextmanager
+def _interruptible(go_on: str) -> Iterator[None]:
+    """Say how to go on after Ctrl-C and after SIGTERM, which then ends the process with 143.
+
+    Args:
+        go_on: The command.
+    """
+
+    def end(number: int, frame: object) -> NoReturn:
+        sys.exit(128 + number)
+
+    signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    except (KeyboardInterrupt, SystemExit):
+        print(f"interrupted; go on with: {go_on}", file=sys.stderr)
+        raise
 
 
 def _ask(member: Member) -> None:
@@ -137,32 +160,21 @@ def serve(
         server_transport,
     )
     from comity.report.status import LiveStatus
-    from comity.runs.serve import open_run
     from comity.runs.serve import serve as run_federation
 
     file = read_federation(path)
     own = keys_of(key, server_certificate(file))
     terms = server_terms(file, own, wait)
-    run = open_run(file, out)
-    transport = server_transport(file, own, run.path)
-    go_on = f"comity serve {path} --key {key} --out {out}"
     where = f"{file.server.address} ({file.server.transport})"
     sites = f"{len(file.names)} sites, {file.server.quorum} at least"
     print(f"{path.stem}: waiting at {where} for {sites}", file=sys.stderr, flush=True)
-    try:
-        with LiveStatus(out) as live, progress(f"{path.stem}", go_on) as on_round:
-            run = run_federation(run, file, terms, transport, on_round, live.show)
-    finally:
-        transport.close()
-    results: dict[str, Any] = dict(run._results)
-    if as_json:
-        print_json({**results, "run": str(run.path)})
-    else:
-        absent = len(results["absences"])
-        print(
-            f"{file.path.stem}: {results['rounds']} rounds among {len(file.names)} sites, ", end=""
-        )
-        print(f"{absent} absences. Run: {run.path}")
+    with (
+        _interruptible(f"comity serve {path} --key {key} --out {out}"),
+        closing(server_transport(file, own, out)) as transport,
+        LiveStatus(out) as live,
+    ):
+        run = run_federation(file, terms, transport, out, on_status=live.show)
+    show_federation(run, as_json)
 
 
 def rehearse(

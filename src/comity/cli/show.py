@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import typer
 
 from comity.cli.options import Json
-from comity.cli.terminal import print_json, print_tables, show
+from comity.cli.terminal import print_json, print_tables, show, show_federation
 
 
 def report(
@@ -17,7 +17,12 @@ def report(
 ) -> None:
     """Draw the pictures and the page of a run or search again, and print its tables."""
     from comity import api
+    from comity.runs.directory import Run
+    from comity.runs.serve import is_served
 
+    if is_served(path):
+        show_federation(Run.open(path), as_json)
+        return
     show(api.report(path), as_json)
 
 

@@ -122,6 +122,19 @@ def show_run(run: Run, as_json: bool) -> None:
     print_tables(clients_table(run.results), run_table(run.results), footer=footer)
 
 
+def show_federation(run: Run, as_json: bool) -> None:
+    """Print what the organiser of a deployed federation knows: who took part, what travelled."""
+    from comity.report.tables import federation_table
+    from comity.runs.serve import served_results
+
+    results = served_results(run)
+    if as_json:
+        print_json({**results, "run": str(run.path)})
+        return
+
+    print_tables(federation_table(results), footer=f"Run: {run.path}")
+
+
 def show_comparison(comparison: Comparison, as_json: bool) -> None:
     """Print algorithms side by side."""
     if as_json:

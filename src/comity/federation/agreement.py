@@ -29,12 +29,17 @@ from comity.federation.wire import (
     round_of,
     sequence_of,
 )
+from comity.problems.schema import SchemaProblem
 
 Exchange = Literal["survey", "round", "collect", "finish", "end"]
 EXCHANGES: tuple[Exchange, ...] = ("survey", "round", "collect", "finish", "end")
 """All exchanges of a federation, in the order in which a round or the end has them."""
+SCALES = "scales"
+"""Name of the statistics of columns that sites tell once, before the first round."""
 _MOST = 1 << 20  # entries of one statistic
+_LARGEST = 2.0**53  # entry of a statistic: counts up to here are exact
 _FLAGS = ("declined", "unsound")
+_COUNTS = ("size", "yes", "members", "right", "cells", "counts", "total")  # of rows
 _ROOM = 1 << 20  # bytes of a message beside models
 
 
@@ -56,6 +61,8 @@ class Agreement:
         problem = configuration.get_problem()
         self._algorithm = algorithm = configuration.get_algorithm()
         self._objectives = len(problem.objectives)
+        self._last = configuration.rounds + 2  # of the end
+        self._scaled = isinstance(problem, SchemaProblem) and bool(problem.federated)
         self._guard, self._together = configuration.guard, configuration.keeps_together
         self._apart = any(phase.per_objective for phase in algorithm.phases(problem))
         trained = configuration.get_module().named_parameters()
@@ -99,7 +106,7 @@ class Agreement:
         if request.models is not None:
             tensors = request.models.tensors
             arrays |= {f"{MODELS}{name}": tensor.numpy() for name, tensor in tensors.items()}
-        sequence = request.round * len(EXCHANGES) + EXCHANGES.index(exchange)
+        sequence = _sequence(exchange, request)
         return Message(Kind.REQUEST, SERVER, request.round, sequence, control, arrays)
 
     def request_of(self, message: Message, client: int) -> tuple[Exchange, RoundRequest, int]:
@@ -112,6 +119,8 @@ class Agreement:
         exchange = control.get("exchange")
         if exchange not in EXCHANGES:
             raise WireError("exchange")
+        if not 1 <= message.round <= self._last or message.sequence != _sequence(exchange, message):
+            raise WireError("round")
         flags = [control.get(name) for name in ("alone", "kept", "rolled_back")]
         numbers = [control.get(name) for name in ("acknowledged", "extra")]
         if not all(type(flag) is bool for flag in flags):
@@ -145,6 +154,8 @@ class Agreement:
         known = [self._own[n] for n in (local, name) if n in self._own]
         if not any(_described(array) == _described(other) for other in known):
             raise WireError(f"tensor {name}" if known else "tensor unknown")
+        if not np.isfinite(array).all():
+            raise WireError(f"tensor {name}: not finite")
 
     # -- updates ---------------------------------------------------------------------------
 
@@ -164,7 +175,7 @@ class Agreement:
             tensors = update.models.tensors
             arrays |= {f"{MODELS}{name}": tensor.numpy() for name, tensor in tensors.items()}
         (client,) = update.clients
-        sequence = request.round * len(EXCHANGES) + EXCHANGES.index(exchange)
+        sequence = _sequence(exchange, request)
         control = {"answers": answers}
         message = Message(Kind.UPDATE, client, request.round, sequence, control, arrays)
         self.update_of(message, exchange, request.alone, values=False)
@@ -199,12 +210,15 @@ class Agreement:
         expected = self._statistics(exchange, alone)
         if set(statistics) != set(expected):
             raise WireError("statistics: other names")
+        # a declared statistic is a personal tensor, so who calls itself sound has a finite one
+        sound = exchange == "round" and not statistics.get("unsound", np.zeros(1)).any()
+        told = ("size", *(self._algorithm.statistics if sound else ()))
         for name, array in statistics.items():
             if expected[name] not in (None, array.shape):
                 raise WireError(f"statistic {name}: shape")
             _check_statistic(name, array)
             if values:
-                _check_value(name, array)
+                _check_value(name, array, sound=name in told)
         ordered = {name: models[name] for name in tensors}
         kept = {name: statistics[name] for name in expected}
         return ClientUpdate((message.sender,), Fleet.from_arrays(ordered), kept)
@@ -249,7 +263,8 @@ class Agreement:
     def statistics(self) -> list[str]:
         """Names of all statistics that leave a client."""
         names = [*self._statistics("round", alone=False), *self._statistics("survey", alone=False)]
-        return [*names, *(["gradients"] if "gradients" in self._algorithm.surveys else [])]
+        gradients = ["gradients"] if "gradients" in self._algorithm.surveys else []
+        return [*names, *gradients, *([SCALES] if self._scaled else [])]
 
     @property
     def tensors(self) -> list[str]:
@@ -268,6 +283,11 @@ class Agreement:
         return rows * sum(array.nbytes for array in tensors.values())
 
 
+def _sequence(exchange: Exchange, message: RoundRequest | Message) -> int:
+    """Return the number of an exchange in the federation."""
+    return message.round * len(EXCHANGES) + EXCHANGES.index(exchange)
+
+
 def _described(array: AnyArray) -> tuple[str, tuple[int, ...]]:
     return f"{array.dtype.kind}{array.dtype.itemsize}", array.shape
 
@@ -278,15 +298,21 @@ def _check_statistic(name: str, array: AnyArray) -> None:
         raise WireError(f"statistic {name}: type or shape")
 
 
-def _check_value(name: str, array: AnyArray) -> None:
-    """Refuse values that no honest client sends."""
+def _check_value(name: str, array: AnyArray, sound: bool) -> None:
+    """Refuse values that no honest client sends.
+
+    Numbers that are not finite are honest where a model is no longer sound; the server leaves such
+    clients out by itself.
+    """
+    finite = array[np.isfinite(array)]
+    wrong = bool((np.abs(finite) > _LARGEST).any())
     if name == "validation":
-        wrong = bool(np.isinf(array).any())
+        wrong |= bool(np.isinf(array).any())
     elif name in _FLAGS:
-        wrong = not bool(np.isin(array, (0.0, 1.0)).all())
-    elif name == "size":
-        wrong = not bool((np.isfinite(array) & (array >= 0)).all())
-    else:
-        return
+        wrong |= not bool(np.isin(array, (0.0, 1.0)).all())
+    elif name in _COUNTS:
+        wrong |= bool((finite < 0).any())
+    if sound:
+        wrong |= len(finite) < array.size
     if wrong:
         raise WireError(f"statistic {name}: value")

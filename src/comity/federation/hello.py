@@ -22,6 +22,7 @@ HELLO_ROUND = 0
 """Round of messages before the first round."""
 _SCALES = f"{STATISTICS}scales"
 _VERSIONS = ("comity", "torch", "python", "machine")
+_MOST = 1e300  # a scale beyond this is nonsense
 
 
 @dataclass(frozen=True)
@@ -106,7 +107,10 @@ def scales_of(message: Message) -> dict[str, tuple[float, float]]:
     scales: dict[str, tuple[float, float]] = {}
     for name, scale in told.items():
         numbers = isinstance(scale, list) and len(scale) == 2
-        if not numbers or not all(isinstance(value, float | int) for value in scale):
+        if not numbers or not all(type(value) in (float, int) for value in scale):
             raise WireError("scales")
-        scales[name] = float(scale[0]), float(scale[1])
+        mean, spread = scale
+        if not (abs(mean) < _MOST and 0 < spread < _MOST):
+            raise WireError("scales")
+        scales[name] = float(mean), float(spread)
     return scales

@@ -72,6 +72,12 @@ class RoundLoop:
 
     def finish(self) -> list[RoundRecord]:
         """Deliver to all clients for the last time, fine-tune, and end the federations."""
+        records = self.deliver_last()
+        self.end()
+        return records
+
+    def deliver_last(self) -> list[RoundRecord]:
+        """Deliver to all clients for the last time, and fine-tune."""
         extra = int(self.servers[0].configuration.fine_tune.partition(":")[2] or 0)
         asked: list[Asked] = [(server, *server.last_request()) for server in self.servers]
         if self.servers[0].algorithm.ensembles:
@@ -80,8 +86,11 @@ class RoundLoop:
             update = self.engine.finish(_joined(together), extra)
             for server, request, record in together:
                 server.take_last(request, _part(update, server, request, "finish"), record)
-        self.engine.end(RoundRequest.joined([server.end() for server in self.servers]))
         return [record for _, _, record in asked]
+
+    def end(self) -> None:
+        """Tell all clients the last verdicts: the federations are over."""
+        self.engine.end(RoundRequest.joined([server.end() for server in self.servers]))
 
     def _ensemble(self, server: Server, request: RoundRequest, record: RoundRecord) -> Asked:
         """Collect the models of all clients; the last request delivers what is made of them."""

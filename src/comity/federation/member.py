@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,10 +14,11 @@ from comity.federation.agreement import Agreement, exchange_of
 from comity.federation.hello import HELLO_ROUND, greeting_message, scales_of
 from comity.federation.policy import Limits, check_policy, rows_by_value
 from comity.federation.sent_log import SentLog
-from comity.federation.site import Entry, Membership, Site, refusal_message
+from comity.federation.site import FAILED, Entry, Membership, Site, refusal_message
 from comity.federation.wire import (
     SERVER,
     Expected,
+    ForeignError,
     Kind,
     Message,
     WireError,
@@ -29,6 +31,7 @@ from comity.federation.wire import (
 from comity.problems.schema import SchemaProblem
 
 SCALES = "scales.json"
+_log = logging.getLogger(__name__)
 
 
 class Member:
@@ -52,6 +55,8 @@ class Member:
         self.log.mend()
         self.site: Site | None = None
         """The site, once everything that it needs is known."""
+        self.foreign = False
+        """Whether the server has spoken of another federation than the site's."""
         if not self._federated:
             self._build()
 
@@ -80,7 +85,9 @@ class Member:
             reason = "the site does not know the scales of columns yet"
             answers = digest_of(data)
             return self._sealed(refusal_message(self.file.client, reason, answers=answers))
-        return self.site.answer(data)
+        sealed = self.site.answer(data)
+        self.foreign |= self.site.foreign
+        return sealed
 
     def _hello(self, data: bytes) -> bytes:
         client = self.file.client
@@ -94,7 +101,12 @@ class Member:
                 raise WireError("exchange")
             return self._sealed(greeting_message(client, message, digest, self._told()))
         except WireError as error:
-            return self._sealed(refusal_message(client, f"message not taken: {error}"))
+            self.foreign |= isinstance(error, ForeignError)
+            reason = f"message not taken: {error}"
+        except Exception:  # the text of an exception may hold private values: it stays here
+            _log.exception("hello failed")
+            reason = FAILED
+        return self._sealed(refusal_message(client, reason, answers=digest_of(data)))
 
     def _told(self) -> Any:
         """Return the scale statistics that leave this site once, if the schema asks for any."""
@@ -106,16 +118,18 @@ class Member:
     def _begin(self, scales: Mapping[str, tuple[float, float]]) -> None:
         """Remember the scales of all sites; the same again changes nothing."""
         if self.site is not None:
+            if {name: tuple(scale) for name, scale in self._scales().items()} != scales:
+                raise WireError("scales: others than before")
             return
         if set(scales) != set(self._federated):
             raise WireError("scales: other columns")
-        write_whole(self.file.directory / SCALES, json.dumps(scales).encode())
         self.configuration = self.file.configuration(scales)
+        write_whole(self.file.directory / SCALES, json.dumps(scales).encode())
         self._build()
 
-    def _scales(self) -> dict[str, Any] | None:
+    def _scales(self) -> dict[str, Any]:
         path = self.file.directory / SCALES
-        return dict(json.loads(path.read_text())) if path.is_file() else None
+        return dict(json.loads(path.read_text())) if path.is_file() else {}
 
     def _build(self) -> None:
         permit = Limits(self.file.policy, self.log)

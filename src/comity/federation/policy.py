@@ -83,11 +83,13 @@ class Limits:
     def __init__(self, policy: Policy, log: SentLog) -> None:
         self._policy, self._log = policy, log
 
-    def __call__(self, size: int) -> None:
+    def __call__(self, exchange: str, round: int, size: int) -> None:
         """Refuse an answer beyond a limit.
 
         Args:
-            size: Bytes of the sealed answer.
+            exchange: What is asked.
+            round: The round.
+            size: Bytes of the sealed answer; 0 before it is made.
 
         Raises:
             RefusalError: the text names the rule.
@@ -96,7 +98,8 @@ class Limits:
         if not policy.rounds_per_day and not policy.bytes_per_day:
             return
         rounds, sent = self._log.last_day()
-        if policy.rounds_per_day and rounds >= policy.rounds_per_day:
+        more = exchange in ("survey", "round") and round not in rounds
+        if policy.rounds_per_day and more and len(rounds) >= policy.rounds_per_day:
             raise RefusalError(f"policy.rounds_per_day = {policy.rounds_per_day} is reached")
         if policy.bytes_per_day and sent + size > policy.bytes_per_day:
             raise RefusalError(f"policy.bytes_per_day = {policy.bytes_per_day} is reached")

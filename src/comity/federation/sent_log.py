@@ -27,6 +27,7 @@ class SentLog:
 
     def __init__(self, directory: Path) -> None:
         self.path = directory / SENT
+        self._last: str | None = None  # hash of the last line, once it is known
 
     def append(self, exchange: str, sealed: bytes, agreed: Layout) -> None:
         """Add a message before it leaves; the line is on the disk when this returns.
@@ -47,10 +48,12 @@ class SentLog:
             "sha256": digest_of(sealed),
             "previous": self._last_hash(),
         }
+        line = json.dumps(entry)
         with self.path.open("a") as file:
-            file.write(json.dumps(entry) + "\n")
+            file.write(line + "\n")
             file.flush()
             os.fsync(file.fileno())
+        self._last = _hash(line)
 
     def entries(self) -> list[dict[str, Any]]:
         """Return all entries.
@@ -74,11 +77,11 @@ class SentLog:
             previous = _hash(line)
         return entries
 
-    def last_day(self) -> tuple[int, int]:
+    def last_day(self) -> tuple[set[int], int]:
         """Return the rounds answered and the bytes sent in the last 24 hours."""
         recent = [entry for entry in self.entries() if entry["time"] > time.time() - _DAY]
         rounds = {entry["round"] for entry in recent if entry["exchange"] == "round"}
-        return len(rounds), sum(entry["bytes"] for entry in recent)
+        return rounds, sum(entry["bytes"] for entry in recent)
 
     def mend(self) -> None:
         """Remove a line that a crash cut short; whole lines stay as they are."""
@@ -90,8 +93,10 @@ class SentLog:
         return self.path.read_text().splitlines() if self.path.is_file() else []
 
     def _last_hash(self) -> str:
-        lines = self._lines()
-        return _hash(lines[-1]) if lines else ""
+        if self._last is None:
+            lines = self._lines()
+            self._last = _hash(lines[-1]) if lines else ""
+        return self._last
 
 
 def _hash(line: str) -> str:

@@ -23,6 +23,7 @@ from comity.federation.server import RoundRecord
 from comity.federation.wire import (
     SERVER,
     Expected,
+    ForeignError,
     Kind,
     Message,
     Sign,
@@ -36,8 +37,12 @@ from comity.federation.wire import (
 
 Entry = Callable[[RoundRecord, RoundMetrics], Mapping[str, Any]]
 """Returns a round as plain values for the site's history."""
+Permit = Callable[[str, int, int], None]
+"""Takes exchange, round and size of an answer; raises `RefusalError` if it must not leave."""
 
 COMMITTED, PENDING, ANSWER = "committed.safetensors", "pending.safetensors", "answer.bin"
+FAILED = "the site could not do this; its own log has the reason"
+"""All that a server hears of an exception."""
 _log = logging.getLogger(__name__)
 
 
@@ -67,8 +72,8 @@ class Site:
         configuration: The configuration with the site's own rows and preference.
         membership: The site's place in the federation.
         agreement: What messages carry.
-        permit: Called with the size of every answer before it leaves; raises `RefusalError` if
-            the site's policy forbids it.
+        permit: Called before work and before an answer leaves, with its size; raises
+            `RefusalError` if the site's policy forbids it.
         entry: Returns a round as plain values for the site's history.
     """
 
@@ -78,7 +83,7 @@ class Site:
         configuration: Configuration,
         membership: Membership,
         agreement: Agreement,
-        permit: Callable[[int], None] = lambda size: None,
+        permit: Permit = lambda exchange, round, size: None,
         entry: Entry = lambda record, metrics: {"round": record.round},
     ) -> None:
         self.directory, self.configuration = directory, configuration
@@ -96,6 +101,8 @@ class Site:
         self.clients = Clients(configuration, (self.client,))
         self.ended = False
         """Whether the federation is over."""
+        self.foreign = False
+        """Whether the server has spoken of another federation than the site's."""
         self._surveyed = 0  # round whose survey is in memory
         self._memory = COMMITTED  # slot whose state is in memory; "" in between
         self._committed = 0  # last round that the server took
@@ -112,30 +119,33 @@ class Site:
             message = unseal(data, self._expected)
             exchange, request, extra = self._agreement.request_of(message, self.client)
         except WireError as error:
-            return self._seal(refusal_message(self.client, f"message not taken: {error}"))
+            self.foreign |= isinstance(error, ForeignError)
+            reason = f"message not taken: {error}"
+            return self._seal(refusal_message(self.client, reason, answers=digest_of(data)))
         try:
             return self._answer(exchange, request, extra, digest_of(data))
         except RefusalError as error:
-            return self._seal(refusal_message(self.client, str(error), message, digest_of(data)))
+            reason = str(error)
         except Exception:  # the text of an exception may hold private values: it stays here
             _log.exception("round %s: %s failed", message.round, exchange)
             self._forget()
-            reason = "the site could not do this; its own log has the reason"
-            return self._seal(refusal_message(self.client, reason, message, digest_of(data)))
+            reason = FAILED
+        return self._seal(refusal_message(self.client, reason, message, digest_of(data)))
 
     def _answer(self, exchange: Exchange, request: RoundRequest, extra: int, digest: str) -> bytes:
         self._settle(request)
-        if self._pending.get("digest") == digest:
-            return (self.directory / ANSWER).read_bytes()
+        if self._pending.get("digest") == digest and (kept := self._kept_answer()):
+            return kept
         if self.ended and exchange != "end":
             raise RefusalError("the federation is over")
         if self._memory != COMMITTED and not (
             exchange == "round" and self._surveyed == request.round and self._memory == ""
         ):
             self._load(COMMITTED)
+        self._permit(exchange, request.round, 0)
         update = self._work(exchange, request, extra)
         sealed = self._seal(self._agreement.update_message(exchange, request, update, digest))
-        self._permit(len(sealed))
+        self._permit(exchange, request.round, len(sealed))
         if exchange in ("round", "finish"):
             self._remember(request.round, digest, sealed)
         if exchange == "end":
@@ -194,8 +204,14 @@ class Site:
         record = RoundRecord(number, (self.client,), bytes_up=len(sealed))
         history = [*self.history, dict(self._entry(record, self.clients.metrics((self.client,))))]
         write_whole(self.directory / ANSWER, sealed)
-        self._save(PENDING, {"round": number, "digest": digest, "history": history})
-        self._pending, self._memory = {"round": number, "digest": digest}, PENDING
+        pending = {"round": number, "digest": digest, "answer": digest_of(sealed)}
+        self._save(PENDING, {**pending, "history": history})
+        self._pending, self._memory = pending, PENDING
+
+    def _kept_answer(self) -> bytes:
+        """Return the answer of the pending round; nothing if a crash left another one."""
+        sealed = (self.directory / ANSWER).read_bytes()
+        return sealed if digest_of(sealed) == self._pending["answer"] else b""
 
     def _save(self, slot: str, values: dict[str, Any]) -> None:
         save_values(self.directory / slot, self.clients.state(), values)
@@ -220,7 +236,7 @@ class Site:
         self.ended = bool(values.get("ended", False))
         if (self.directory / PENDING).is_file() and (self.directory / ANSWER).is_file():
             _, pending = load_values(self.directory / PENDING)
-            self._pending = {"round": pending["round"], "digest": pending["digest"]}
+            self._pending = {name: pending[name] for name in ("round", "digest", "answer")}
 
     def _read_history(self) -> list[dict[str, Any]]:
         _, values = load_values(self.directory / COMMITTED)

@@ -70,6 +70,10 @@ class WireError(Exception):
     """A message that is not taken; the text is a word or two for the history."""
 
 
+class ForeignError(WireError):
+    """A message of a known sender in another federation."""
+
+
 @dataclass(frozen=True)
 class Message:
     """Content of a sealed message."""
@@ -188,12 +192,12 @@ def unseal(data: bytes, expected: Expected) -> Message:
     content, checksum, signature = data[:-tail], data[-tail:-_SIGNATURE], data[-_SIGNATURE:]
     if hashlib.sha256(content).digest() != checksum:
         _refuse("checksum")
-    if federation != bytes.fromhex(expected.federation)[:16]:
-        _refuse("another federation")
     if sender not in expected.senders:
         _refuse("sender")
     if expected.verify is not None and not expected.verify(sender, checksum, signature):
         _refuse("signature")
+    if federation != bytes.fromhex(expected.federation)[:16]:
+        raise ForeignError("another federation")
     if base != _NOTHING:
         _refuse("base")
     control, arrays = _opened(memoryview(content)[_HEADER.size :], expected.agreed)
@@ -245,7 +249,7 @@ def _entry(entry: Any) -> tuple[str, str, tuple[int, ...]]:
         _refuse("arrays")
     name, dtype, shape = entry
     sizes = isinstance(shape, list) and len(shape) <= 8
-    if not (isinstance(name, str) and dtype in _TYPES and sizes):
+    if not (isinstance(name, str) and isinstance(dtype, str) and dtype in _TYPES and sizes):
         _refuse("arrays")
     if not all(type(size) is int and 0 <= size < 1 << 32 for size in shape):
         _refuse("arrays")
@@ -258,7 +262,7 @@ def _read(data: memoryview, layout: Layout) -> NamedArrays:
     place = 0
     for name, (dtype, shape) in layout.items():
         size = prod(shape) * int(dtype[1])
-        if place + size > len(data):
+        if not 0 < size <= len(data) - place:
             _refuse("arrays")
         values = np.frombuffer(data[place : place + size], dtype=f"<{dtype}")
         arrays[name] = values.reshape(shape).astype(np.dtype(dtype), copy=True)

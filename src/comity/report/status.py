@@ -44,6 +44,7 @@ class LiveStatus:
         self._live = Live(console=console, auto_refresh=False) if console.is_terminal else None
         self._written = 0.0
         self._last: Status | None = None
+        self._said: list[str] = []
 
     def __enter__(self) -> Self:
         if self._live is not None:
@@ -70,11 +71,17 @@ class LiveStatus:
         self._last = status
         if self._live is not None:
             self._live.update(status_table(status), refresh=True)
-        elif status.events and status.events[-1] != getattr(self, "_said", None):
-            self._said = status.events[-1]
-            print(self._said, file=sys.stderr, flush=True)
+        else:
+            self._say(_last_event(status))
+            self._say(f"{status.round} of {status.rounds} rounds" if status.round else "")
         if time.monotonic() - self._written >= _EVERY and self._directory.is_dir():
             self._write(status)
+
+    def _say(self, line: str) -> None:
+        """Print a line for a log file, unless it was just printed."""
+        if line and line not in self._said:
+            self._said = [*self._said, line][-2:]
+            print(line, file=sys.stderr, flush=True)
 
     def _write(self, status: Status) -> None:
         self._written = time.monotonic()
@@ -85,7 +92,8 @@ class LiveStatus:
 
 def status_table(status: Status) -> Table:
     """Return the status as a table for the terminal."""
-    table = Table(title=f"{status.algorithm}: {_progress(status)}", caption=_last_event(status))
+    caption = Text(_last_event(status))  # of a site, perhaps: no markup
+    table = Table(title=f"{status.algorithm}: {_progress(status)}", caption=caption)
     table.add_column("site", no_wrap=True)
     for heading in ("rounds", "bytes", "seconds", "last seen"):
         table.add_column(heading, justify="right")
@@ -135,8 +143,8 @@ def _progress(status: Status) -> str:
     return f"{status.round} of {status.rounds} rounds, {status.exchange}"
 
 
-def _last_event(status: Status) -> str | None:
-    return status.events[-1] if status.events else None
+def _last_event(status: Status) -> str:
+    return status.events[-1] if status.events else ""
 
 
 def _clock(seconds: float) -> str:

@@ -45,7 +45,7 @@ def check_site(file: SiteFile) -> dict[str, Any]:
         found["findings"] = [finding.text for finding in report.findings]
         found["rows"], found["notes"] = report.rows, list(report.notes)
         found["unused_columns"] = list(report.unused)
-        found["counts"] = {group: dict(counts) for group, counts in report.counts.items()}
+        found["counts"] = {value: dict(labels) for value, labels in report.counts.items()}
         if found["findings"]:
             return found
     configuration = _tried(file)

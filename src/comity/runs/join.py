@@ -6,20 +6,24 @@ results.
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from comity.configuration.federation_file import SiteFile
 from comity.core.storage import write_whole
 from comity.core.threads import limited
-from comity.errors import RefusedError
+from comity.errors import RefusedError, UserError
 from comity.federation.member import Member
 from comity.federation.site import Membership
 from comity.federation.transports.base import SiteTransport
 from comity.runs.directory import CONFIG, Run
 from comity.runs.results import history_entry, summarise
 
-AGREED = "agreed"
+AGREED, LOCK, LOG = "agreed", "lock", "site.log"
 
 
 def agreed(file: SiteFile) -> bool:
@@ -29,7 +33,7 @@ def agreed(file: SiteFile) -> bool:
 
 
 def agree(file: SiteFile) -> None:
-    """Store the owner's consent to this very federation file and this policy."""
+    """Store the owner's consent to this very federation file."""
     file.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
     write_whole(file.directory / AGREED, (_consent(file) + "\n").encode())
 
@@ -37,6 +41,35 @@ def agree(file: SiteFile) -> None:
 def _consent(file: SiteFile) -> str:
     """Return what the owner agrees to: the federation, as one hash."""
     return hashlib.sha256(f"{file.name} {file.federation.identity}".encode()).hexdigest()
+
+
+@contextmanager
+def occupied(file: SiteFile) -> Iterator[None]:
+    """Keep other processes out of the site's directory, and faults in its log.
+
+    The lock ends with the process, however that ends.
+
+    Args:
+        file: The site file.
+    """
+    file.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with (file.directory / LOCK).open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise UserError(
+                f"{file.path}: another process is at work as {file.name} in {file.directory}. End "
+                "it first; one site is one process."
+            ) from None
+        handler = logging.FileHandler(file.directory / LOG, delay=True)
+        handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
+        logger = logging.getLogger("comity")
+        logger.addHandler(handler)
+        try:
+            yield
+        finally:
+            logger.removeHandler(handler)
+            handler.close()
 
 
 def enter(file: SiteFile, membership: Membership) -> Member:
@@ -67,7 +100,15 @@ def join(member: Member, transport: SiteTransport) -> Run:
         )
     with limited(member.configuration.threads):
         if not member.ended:
-            transport.serve(lambda data: _answered(member, data), lambda: member.ended)
+            transport.serve(
+                lambda data: _answered(member, data), lambda: member.ended or member.foreign
+            )
+        if member.foreign:
+            raise RefusedError(
+                f"{member.file.federation.path}: the server runs another federation than this "
+                f"file's ({member.file.federation.identity[:12]}). Ask the organiser for the file "
+                "that all parties have."
+            )
         return close(member)
 
 

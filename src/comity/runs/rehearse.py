@@ -58,11 +58,11 @@ def rehearse(
     """
     began = time.monotonic()
     original = read_federation(path)
-    sites = {name: _site_file(original, name) for name in original.names}
+    sites = {name: site_beside(original, name) for name in original.names}
     out = (free_path(f"rehearsal-{path.stem}") if out is None else out).resolve()
     if out.exists():
         raise UserError(f"out: {out} exists already. Choose another directory.")
-    file = _prepared(original, sites, out, transport)
+    file = prepare(original, sites, out, transport)
     say(f"{len(sites)} sites and a server over {file.server.transport}, in {out}")
     with _processes(file, out) as processes:
         _await(processes, out)
@@ -75,8 +75,7 @@ def rehearse(
     )
     results, kept, last = simulate(configuration)
     equal = {
-        name: _equal(out / name, {"kept/": kept, "models/": last}, client)
-        for client, name in enumerate(file.names)
+        name: same_bits(out / name, kept, last, client) for client, name in enumerate(file.names)
     }
     return {
         **results,
@@ -107,7 +106,8 @@ def simulate(configuration: Configuration) -> tuple[dict[str, Any], Fleet, Fleet
     return {**results, "rounds": configuration.rounds}, kept, last
 
 
-def _site_file(federation: FederationFile, name: str) -> SiteFile:
+def site_beside(federation: FederationFile, name: str) -> SiteFile:
+    """Return the file of a site, which is beside the federation file as ``NAME.toml``."""
     path = federation.path.parent / f"{name}.toml"
     if not path.is_file():
         raise UserError(
@@ -117,10 +117,17 @@ def _site_file(federation: FederationFile, name: str) -> SiteFile:
     return read_site(path)
 
 
-def _prepared(
+def prepare(
     original: FederationFile, sites: Mapping[str, SiteFile], out: Path, transport: str | None
 ) -> FederationFile:
-    """Write keys, the federation file with the certificates, and the site files."""
+    """Write keys, the federation file with the certificates, and the site files; return the file.
+
+    Args:
+        original: The federation file.
+        sites: The site files by name.
+        out: Directory for everything; it must not exist.
+        transport: ``grpc`` or ``flower``; None: the federation file's.
+    """
     out.mkdir(parents=True)
     values = read_toml(original.path)
     server = dict(values.get("server", {}))
@@ -149,16 +156,24 @@ def _free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-@contextmanager
-def _processes(file: FederationFile, out: Path) -> Iterator[dict[str, subprocess.Popen[bytes]]]:
-    """Start one process per party; end those that are left."""
-    commands = {
+def commands(file: FederationFile) -> dict[str, list[str]]:
+    """Return the command of each party of a rehearsal, in the rehearsal's directory.
+
+    Args:
+        file: What `prepare` returned.
+    """
+    return {
         "server": ["serve", "federation.toml", "--key", "server.key", "--out", "server"],
         **{name: ["join", f"{name}.toml", "--agree"] for name in file.names},
     }
+
+
+@contextmanager
+def _processes(file: FederationFile, out: Path) -> Iterator[dict[str, subprocess.Popen[bytes]]]:
+    """Start one process per party; end those that are left."""
     processes: dict[str, subprocess.Popen[bytes]] = {}
     try:
-        for party, command in commands.items():
+        for party, command in commands(file).items():
             with (out / f"{party}.log").open("wb") as log:
                 processes[party] = subprocess.Popen(
                     [sys.executable, "-m", "comity.cli", *command],
@@ -200,10 +215,17 @@ def _last_line(log: Path) -> str:
     return f"{lines[-1] if lines else 'no output'} (see {log})"
 
 
-def _equal(site: Path, models: Mapping[str, Fleet], client: int) -> bool:
-    """Return whether a site's kept and last models are those of the simulation, bit for bit."""
+def same_bits(site: Path, kept: Fleet, last: Fleet, client: int) -> bool:
+    """Return whether a site's kept and last models are those of the simulation, bit for bit.
+
+    Args:
+        site: The site's directory.
+        kept: Kept models of the simulation, one row per client.
+        last: Its last models.
+        client: Number of the site's client.
+    """
     arrays, _ = load_values(site / COMMITTED)
-    for prefix, fleet in models.items():
+    for prefix, fleet in {"kept/": kept, "models/": last}.items():
         own = strip_prefix(arrays, prefix)
         for name, tensor in fleet.tensors.items():
             if not np.array_equal(own[name][0], tensor[client].numpy(), equal_nan=True):

@@ -13,7 +13,6 @@ from comity.configuration import Configuration
 from comity.configuration.federation_file import FederationFile
 from comity.core.storage import write_whole
 from comity.core.threads import limited
-from comity.core.typing import OnRound
 from comity.errors import UserError
 from comity.federation.agreement import Agreement
 from comity.federation.engines.deployed import DeployedEngine, Incident, Terms
@@ -26,6 +25,7 @@ from comity.runs.directory import CONFIG, Run
 from comity.runs.results import history_entry
 
 FEDERATION, STATUS, VERSIONS = "federation.toml", "status.json", "versions.json"
+_TRANSPORT = "flower"  # files of the transport, which starts first
 _RECENT = 20  # events in the status
 
 
@@ -83,21 +83,21 @@ OnStatus = Callable[[Status], None]
 
 
 def serve(
-    run: Run,
     file: FederationFile,
     terms: Terms,
     transport: ServerTransport,
-    on_round: OnRound | None = None,
+    out: Path,
     on_status: OnStatus | None = None,
 ) -> Run:
     """Run a federation among real sites; a run that was interrupted goes on.
 
+    Sites that were absent at the end of a finished run hear of it if there is time to wait.
+
     Args:
-        run: The run directory, as `open_run` returns it.
         file: The federation file.
         terms: How to deal with the sites.
         transport: Carries the messages.
-        on_round: Called after each round.
+        out: The run directory; created, or gone on with if it is of the same federation.
         on_status: Called after every answer and fault.
     """
     status = Status(
@@ -112,33 +112,61 @@ def serve(
         if on_status is not None:
             on_status(status)
 
-    agreement = Agreement(run.configuration)
-    engine = DeployedEngine(terms, agreement, transport, note)
+    run = _opened(file, out)
+    if run.finished:
+        if not terms.wait:
+            raise UserError(
+                f"out: {out}: this federation is over. To tell a site that was absent at its end, "
+                "add --wait SECONDS; for a new federation, choose another directory."
+            )
+        terms = replace(terms, patience=terms.wait, wait=0.0)
+    delivered = run.finished or _delivered(run)
+    engine = DeployedEngine(terms, Agreement(run.configuration), transport, note)
     with limited(run.configuration.threads):
-        run = _greet(run, file, engine, status)
+        if not delivered:
+            run = _greet(run, file, engine, status)
         configuration = run.configuration
         status.rounds = configuration.rounds
-        server = Server(configuration)
-        loop = RoundLoop(engine, server)
-        seconds = _restore(run, loop)
-        began = time.monotonic() - seconds
-        for (record,) in loop.rounds():
+        loop = RoundLoop(engine, Server(configuration))
+        began = time.monotonic() - _restore(run, loop)
+        status.round = loop.done
+
+        def save(record: RoundRecord, last: bool = False) -> None:
             _record(run, record, incidents)
             state, plain = loop.state()
             spent = {"seconds": time.monotonic() - began, "spent": loop.spent}
-            run.save_checkpoint(state, {**plain, **spent})
+            run.save_checkpoint(state, {**plain, **spent, "delivered": last})
             status.round = loop.done
             if on_status is not None:
                 on_status(status)
-            if on_round is not None:
-                on_round(loop.done, configuration.rounds, f"{len(record.clients)} answered")
-        (last,) = loop.finish()
-        _record(run, last, incidents)
-        run.save_results(_results(run, file, server), time.monotonic() - began, loop.spent)
+
+        for (record,) in loop.rounds():
+            save(record)
+        if not delivered:
+            (record,) = loop.deliver_last()
+            save(record, last=True)
+        loop.end()  # sites that have heard it are gone: nothing is asked after it
+        if not run.finished:
+            run.save_results(_results(run, file), time.monotonic() - began, loop.spent)
     status.exchange = "over"
     if on_status is not None:
         on_status(status)
     return run
+
+
+def is_served(path: Path) -> bool:
+    """Return whether a directory is the organiser's of a deployed federation."""
+    return (path / FEDERATION).is_file() and (path / CONFIG).is_file()
+
+
+def served_results(run: Run) -> dict[str, Any]:
+    """Return the results of a deployed federation as its organiser has them."""
+    if not run.finished:
+        raise UserError(
+            f"{run.path}: this federation is not over. Go on with: comity serve FEDERATION --key "
+            f"KEY --out {run.path}"
+        )
+    return dict(run._results)
 
 
 def absences(run: Run) -> list[list[Any]]:
@@ -151,24 +179,28 @@ def absences(run: Run) -> list[list[Any]]:
     ]
 
 
-def open_run(file: FederationFile, out: Path) -> Run:
-    """Return the run directory of a federation, new or begun.
-
-    Args:
-        file: The federation file.
-        out: The directory.
-    """
-    if not out.exists():
-        run = Run.create(out, file.configuration())
-        write_whole(out / FEDERATION, file.path.read_bytes())
-        return run
-    kept = out / FEDERATION
-    if not kept.is_file() or kept.read_bytes() != file.path.read_bytes():
+def _opened(file: FederationFile, out: Path) -> Run:
+    """Return the run directory of a federation, new or begun."""
+    kept, document = out / FEDERATION, file.path.read_bytes()
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"out: cannot create {out}: {error.strerror}.") from None
+    begun = kept.is_file()
+    others = {path.name for path in out.iterdir()} - {_TRANSPORT, f"{FEDERATION}.part"}
+    if kept.read_bytes() != document if begun else others:
         raise UserError(f"out: {out} holds something else than this federation. Choose another.")
-    run = Run.open(out)
-    if run.finished:
-        raise UserError(f"out: {out}: this federation is over. Choose another directory.")
-    return run
+    if not begun:
+        write_whole(kept, document)
+    if not (out / CONFIG).is_file():
+        write_whole(out / CONFIG, file.configuration().to_toml().encode())
+    return Run.open(out)
+
+
+def _delivered(run: Run) -> bool:
+    """Return whether an earlier process has made the last delivery."""
+    checkpoint = run.load_checkpoint()
+    return checkpoint is not None and bool(checkpoint[1].get("delivered"))
 
 
 def _greet(run: Run, file: FederationFile, engine: DeployedEngine, status: Status) -> Run:
@@ -204,7 +236,8 @@ def _restore(run: Run, loop: RoundLoop) -> float:
         tensors, values = checkpoint
         loop.load(tensors, values)
         seconds, loop.spent = float(values["seconds"]), dict(values["spent"])
-    run.cut_history(loop.done)
+    if not _delivered(run):
+        run.cut_history(loop.done)
     return seconds
 
 
@@ -216,7 +249,7 @@ def _record(run: Run, record: RoundRecord, incidents: list[Incident]) -> None:
     run.append_history(history_entry(whole, None))
 
 
-def _results(run: Run, file: FederationFile, server: Server) -> dict[str, Any]:
+def _results(run: Run, file: FederationFile) -> dict[str, Any]:
     """Return what the organiser knows at the end: who took part and what travelled."""
     history = run.history
     configuration: Configuration = run.configuration

@@ -26,7 +26,9 @@ from comity.federation.wire import (
     WireError,
     digest_of,
     no_signature,
+    round_of,
     seal,
+    sequence_of,
     unseal,
 )
 
@@ -132,7 +134,11 @@ class DeployedEngine:
     def _exchange(
         self, exchange: Exchange, request: RoundRequest, extra: int = 0, longer: float = 0.0
     ) -> ClientUpdate:
-        """Ask the clients of a request; return what came in time, in the order of clients."""
+        """Ask the clients of a request; return what came in time, in the order of clients.
+
+        The end needs no quorum: sites that are gone cannot be told.
+        """
+        quorum = 0 if exchange == "end" else self._terms.quorum
         messages = {
             self._terms.sites[client]: self._agreement.request_message(
                 exchange, request.only((client,)), extra
@@ -143,7 +149,7 @@ class DeployedEngine:
         def update_of(message: Message) -> ClientUpdate:
             return self._agreement.update_of(message, exchange, request.alone)
 
-        updates = self._ask(exchange, messages, update_of, self._terms.quorum, longer)
+        updates = self._ask(exchange, messages, update_of, quorum, longer)
         for site in _unlike(updates):
             del updates[site]
             text = "answer not taken: statistics of another shape than most"
@@ -206,6 +212,7 @@ class _Question(Generic[T]):
     ) -> None:
         self._exchange, self._number = exchange, number
         self._digests = {site: digest_of(message) for site, message in sealed.items()}
+        self._headers = {site: _header(message) for site, message in sealed.items()}
         self._opened, self._parse, self._on_incident = opened, parse, on_incident
         self._began = time.monotonic()
         self.answers: dict[str, T] = {}
@@ -216,6 +223,8 @@ class _Question(Generic[T]):
             message = self._opened(site, answer)
             if message.control.get("answers") != self._digests.get(site):
                 raise WireError("answers another message")
+            if message.kind == Kind.UPDATE and _header(answer) != self._headers[site]:
+                raise WireError("round")
             if message.kind == Kind.REFUSAL:
                 self._report(site, f"refused: {_plain(message)}")
                 return True
@@ -231,6 +240,11 @@ class _Question(Generic[T]):
 
     def _report(self, site: str, text: str) -> None:
         self._on_incident(Incident(site, self._number, self._exchange, text))
+
+
+def _header(sealed: bytes) -> tuple[int, int]:
+    """Return round and sequence of a message."""
+    return round_of(sealed), sequence_of(sealed)
 
 
 def _unlike(updates: Mapping[str, ClientUpdate]) -> list[str]:

@@ -56,7 +56,10 @@ def curves(run: Run) -> Curves:
     """Return the curves of a finished run."""
     clients = run.results["per_client"]
     preferences = preferences_of(run)
+    places = {client["client"]: place for place, client in enumerate(clients)}  # a site has one
     history = run.history
+    for entry in history:
+        entry["clients"] = [places[client] for client in entry["clients"]]
     known = all("optimum" in client for client in clients)
     return Curves(
         rounds=np.array([entry["round"] for entry in history], dtype=np.int64),

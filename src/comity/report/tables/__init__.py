@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 from comity.report.tables.comparisons import comparison_tables
-from comity.report.tables.deployment import audit_table, check_table, rehearsal_table
+from comity.report.tables.deployment import (
+    audit_table,
+    check_table,
+    federation_table,
+    rehearsal_table,
+)
 from comity.report.tables.layout import fit
 from comity.report.tables.reproductions import (
     measured_table,
@@ -19,6 +24,7 @@ __all__ = [
     "check_table",
     "clients_table",
     "comparison_tables",
+    "federation_table",
     "fit",
     "measured_table",
     "needs_table",

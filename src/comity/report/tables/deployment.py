@@ -23,14 +23,13 @@ def check_table(found: Mapping[str, Any]) -> list[Table]:
     if counts := found.get("counts"):
         rows = empty_table(
             f"{found['site']}: {found['rows']:,} rows",
-            "Rows of this site; these numbers do not leave it.",
+            "Rows of this site by value and label; these numbers do not leave it.",
         )
         rows.add_column("", no_wrap=True)
-        labels = list(next(iter(counts.values())))
-        for label in labels:
-            rows.add_column(label, justify="right")
-        for group, numbers in counts.items():
-            rows.add_row(Text(group), *(f"{numbers[label]:,}" for label in labels))
+        for label in next(iter(counts.values())):
+            rows.add_column(Text(label), justify="right")
+        for value, labels in counts.items():
+            rows.add_row(Text(value), *(f"{count:,}" for count in labels.values()))
         tables.append(rows)
     leaves, stays = found["leaves"], found["stays"]
     travel = empty_table("What would leave each round", _verdict(found))
@@ -119,4 +118,25 @@ def rehearsal_table(results: Mapping[str, Any]) -> Table:
         values = [*row["objectives"].values(), row["scalarised"]]
         equal = "yes" if results["equal"][site] else "no"
         table.add_row(Text(site), *(number(value, 3) for value in values), equal)
+    return table
+
+
+def federation_table(results: Mapping[str, Any]) -> Table:
+    """Return who took part in a deployed federation, as its organiser knows it.
+
+    Args:
+        results: What `comity.runs.serve.served_results` returned.
+    """
+    up, down = (results["communication"][name] for name in ("bytes_up", "bytes_down"))
+    table = empty_table(
+        f"{results['algorithm']} on {results['problem']} among {len(results['sites'])} sites",
+        f"{results['rounds']} rounds; {up:,} bytes came from the sites, {down:,} went to them. "
+        "Models and scores are at the sites.",
+    )
+    table.add_column("site", no_wrap=True)
+    for heading in ("exchanges answered", "absences"):
+        table.add_column(heading, justify="right")
+    for client, site in enumerate(results["sites"]):
+        absent = sum(entry[1] == client for entry in results["absences"])
+        table.add_row(Text(site), str(results["answered"][site]), str(absent))
     return table
