@@ -13,16 +13,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import tomli_w
 
-from comity.configuration.federation_file import SiteFile, read_site
 from comity.federation.keys import Keys, make_keys
 from comity.federation.parties import server_transport, site_transport
 from comity.federation.transports.flower import FlowerServerTransport
 from comity.federation.transports.flower_programs import free_port
-from comity.federation.transports.flower_site import FlowerSiteTransport
 from comity.federation.transports.processes import Group
 from tests.federation.flower import LONG, Echo, flower
+from tests.federation.party_files import write_federation, write_site
 from tests.federation.processes import until, with_path
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "flower-nginx"
@@ -75,10 +73,11 @@ class Doors:
         }
         server, bank = self.keys["server"], self.keys["bank"]
         self.public, local = f"localhost:{free_port()}", f"{SITE_HOST}:{free_port()}"
-        site = self._site_file(directory, local)
-        transport = server_transport(site.federation, server, directory)
-        assert isinstance(transport, FlowerServerTransport)
-        self.server = transport
+        parties = {"server": server, "bank": bank}
+        federation = write_federation(directory, parties, local)
+        site = write_site(directory, "bank", authority="bank.crt")
+        self.server = server_transport(federation, server, directory)
+        assert isinstance(self.server, FlowerServerTransport)
         values = {
             "PUBLIC_ADDRESS": self.public,
             "SERVER_NAME": "localhost",
@@ -97,22 +96,7 @@ class Doors:
         )
         command = [str(NGINX), "-c", str(directory / "nginx.conf"), "-p", str(directory)]
         self.nginx = Group([command], directory / "nginx.log", dict(os.environ))
-        end = site_transport(site, bank)
-        assert isinstance(end, FlowerSiteTransport)
-        self.site = Echo("bank", end)
-
-    def _site_file(self, directory: Path, address: str) -> SiteFile:
-        """Write the federation file and the site file as the example says; return the latter."""
-        server, bank = (self.keys[name].certificate.pem.decode() for name in ("server", "bank"))
-        federation = {
-            "problem": "deep-sea-treasure",
-            "sites": {"bank": {"certificate": bank}},
-            "server": {"transport": "flower", "address": address, "certificate": server},
-        }
-        (directory / "federation.toml").write_text(tomli_w.dumps(federation))
-        site = {"name": "bank", "federation": "federation.toml", "preference": [0.5, 0.5]}
-        (directory / "bank.toml").write_text(tomli_w.dumps({**site, "authority": "bank.crt"}))
-        return read_site(directory / "bank.toml")
+        self.site = Echo("bank", site_transport(site, bank))
 
     def status(self, path: str, shown: Keys | None) -> int:
         """Return the status of a request at the organiser's door, with a client certificate."""

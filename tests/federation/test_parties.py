@@ -9,18 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-import tomli_w
 
-from comity.configuration.federation_file import (
-    FederationFile,
-    SiteFile,
-    read_federation,
-    read_site,
-)
+from comity.configuration.federation_file import FederationFile, SiteFile
 from comity.errors import UserError
 from comity.federation import parties
 from comity.federation.keys import Keys, make_keys
 from comity.federation.parties import keys_of, roster, server_transport, site_transport
+from tests.federation.party_files import write_federation, write_site
 
 HOST = "federation.example.org"
 
@@ -35,24 +30,10 @@ class Parties:
     def federation(
         self, address: str = f"{HOST}:9443", transport: str = "flower"
     ) -> FederationFile:
-        certificates = {name: keys.certificate.pem.decode() for name, keys in self.keys.items()}
-        server = {
-            "address": address,
-            "transport": transport,
-            "certificate": certificates.pop("server"),
-        }
-        sites = {name: {"certificate": text} for name, text in certificates.items()}
-        path = self.directory / "federation.toml"
-        path.write_text(
-            tomli_w.dumps({"problem": "deep-sea-treasure", "sites": sites, "server": server})
-        )
-        return read_federation(path)
+        return write_federation(self.directory, self.keys, address, transport)
 
     def site(self, name: str, **others: str) -> SiteFile:
-        values = {"name": name, "federation": "federation.toml", "preference": [0.5, 0.5]}
-        path = self.directory / f"{name}.toml"
-        path.write_text(tomli_w.dumps({**values, **others}))
-        return read_site(path)
+        return write_site(self.directory, name, **others)
 
 
 @pytest.fixture
