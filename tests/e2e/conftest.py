@@ -18,14 +18,16 @@ TINY = [
 def comity(tmp_path):
     """The command line in a directory of its own; returns the finished process."""
 
-    def call(*arguments: object, code: int | None = 0) -> subprocess.CompletedProcess[str]:
+    def call(
+        *arguments: object, code: int | None = 0, seconds: float = 300
+    ) -> subprocess.CompletedProcess[str]:
         done = subprocess.run(
             [sys.executable, "-m", "comity.cli", *map(str, arguments)],
             cwd=tmp_path,
             env={**os.environ, "COLUMNS": "200"},
             capture_output=True,
             text=True,
-            timeout=300,
+            timeout=seconds,
             check=False,
         )
         if code is not None:

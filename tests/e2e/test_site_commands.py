@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from comity.federation.keys import read_certificate
+
 BANKS = Path(__file__).parents[2] / "examples" / "banks"
 
 
@@ -48,6 +50,14 @@ def test_check_fails_where_the_policy_refuses(comity, bank):
         file.write("[policy]\nleast_partners = 3\n")
     done = comity("check", "bank-c.toml", code=3)
     assert "policy.least_partners = 3: this federation has 2 other sites" in done.stderr
+
+
+def test_keys_are_for_the_hosts_on_the_command_line(comity):
+    comity("keys", "server", "--host", "federation.example.org", "--host", "10.0.0.7")
+    hosts = read_certificate(comity.home / "server.crt").hosts
+    assert {"federation.example.org", "10.0.0.7", "localhost", "127.0.0.1"} <= set(hosts)
+    done = comity("keys", "bank-a", "--host", "example.org:8443", code=2)
+    assert "host 'example.org:8443'" in done.stderr
 
 
 def test_a_site_reads_all_that_leaves_before_it_agrees(comity, bank):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from comity.federation.transports.flower_site import FlowerSiteTransport
+from comity.federation.transports.base import SiteTransport
 
 DEFAULT = Path(__file__).parents[2] / ".venv-flower" / "bin"
 PROGRAMS_AT = Path(os.environ.get("COMITY_FLOWER_BIN", DEFAULT)).absolute()
@@ -30,7 +30,7 @@ class Echo:
     """A site that answers in this process: with the message reversed and its own name."""
 
     name: str
-    transport: FlowerSiteTransport
+    transport: SiteTransport
     asked: list[bytes] = field(default_factory=list)
     hold: threading.Event = field(default_factory=threading.Event)
     """Answers wait until it is set."""

@@ -14,16 +14,19 @@ from pathlib import Path
 
 import pytest
 
-from comity.federation.transports.flower import FlowerServerTransport, ServerSecurity
+from comity.federation.keys import Keys, make_keys
+from comity.federation.parties import server_transport, site_transport
+from comity.federation.transports.flower import FlowerServerTransport
 from comity.federation.transports.flower_programs import free_port
-from comity.federation.transports.flower_site import FlowerSiteTransport, SiteSecurity
 from comity.federation.transports.processes import Group
-from tests.federation.certificates import Certificate, certificate, node_key
-from tests.federation.flower import LONG, PROGRAMS_AT, Echo, flower
+from tests.federation.flower import LONG, Echo, flower
+from tests.federation.party_files import write_federation, write_site
 from tests.federation.processes import until, with_path
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "flower-nginx"
 NGINX = os.environ.get("COMITY_NGINX") or shutil.which("nginx") or shutil.which("/usr/sbin/nginx")
+
+SITE_HOST = "127.0.0.2"
 
 pytestmark = [
     *flower,
@@ -56,38 +59,35 @@ def filled(name: str, values: dict[str, object]) -> str:
 
 
 class Doors:
-    """A federation of one site, with the organiser's nginx and the site's nginx between."""
+    """A federation of one site, with the organiser's nginx and the site's nginx between.
+
+    SuperLink and the site's nginx have one port, as on two machines, so the latter has another
+    address of this machine.
+    """
 
     def __init__(self, directory: Path) -> None:
-        made = {
-            name: certificate(directory, name)
-            for name in ("superlink", "server", "local", "bank", "stranger")
+        self.keys = {
+            "server": make_keys("server", directory),
+            "bank": make_keys("bank", directory, hosts=[SITE_HOST]),
+            "stranger": make_keys("stranger", directory),
         }
-        self.certificates = made
-        link = made["superlink"]
-        key = node_key(directory / "node")
-        self.public, local = (f"localhost:{free_port()}" for _ in range(2))
-        self.server = FlowerServerTransport(
-            ["bank"],
-            directory / "server",
-            security=ServerSecurity(
-                link.file, link.key, link.file, {"bank": key.with_suffix(".pub")}
-            ),
-            programs=PROGRAMS_AT,
-        )
+        server, bank = self.keys["server"], self.keys["bank"]
+        self.public, local = f"localhost:{free_port()}", f"{SITE_HOST}:{free_port()}"
+        parties = {"server": server, "bank": bank}
+        federation = write_federation(directory, parties, local)
+        site = write_site(directory, "bank", authority="bank.crt")
+        self.server = server_transport(federation, server, directory)
+        assert isinstance(self.server, FlowerServerTransport)
         values = {
             "PUBLIC_ADDRESS": self.public,
             "SERVER_NAME": "localhost",
-            "SERVER_CERTIFICATE": made["server"].file,
-            "SERVER_KEY": made["server"].key,
-            "ROSTER": made["bank"].file,
+            "SERVER_CERTIFICATE": server.certificate_file,
+            "SERVER_KEY": server.key_file,
+            "ROSTER": bank.certificate_file,
             "SUPERLINK_ADDRESS": self.server.address,
-            "SUPERLINK_CERTIFICATE": link.file,
             "LOCAL_ADDRESS": local,
-            "LOCAL_CERTIFICATE": made["local"].file,
-            "LOCAL_KEY": made["local"].key,
-            "SITE_CERTIFICATE": made["bank"].file,
-            "SITE_KEY": made["bank"].key,
+            "SITE_CERTIFICATE": bank.certificate_file,
+            "SITE_KEY": bank.key_file,
         }
         blocks = filled("server.conf", values) + filled("site.conf", values)
         user, group = pwd.getpwuid(os.getuid()).pw_name, grp.getgrgid(os.getgid()).gr_name
@@ -96,15 +96,13 @@ class Doors:
         )
         command = [str(NGINX), "-c", str(directory / "nginx.conf"), "-p", str(directory)]
         self.nginx = Group([command], directory / "nginx.log", dict(os.environ))
-        security = SiteSecurity(made["local"].file, key)
-        transport = FlowerSiteTransport("bank", local, directory / "bank", security, PROGRAMS_AT)
-        self.site = Echo("bank", transport)
+        self.site = Echo("bank", site_transport(site, bank))
 
-    def status(self, path: str, shown: Certificate | None) -> int:
+    def status(self, path: str, shown: Keys | None) -> int:
         """Return the status of a request at the organiser's door, with a client certificate."""
-        context = ssl.create_default_context(cafile=str(self.certificates["server"].file))
+        context = ssl.create_default_context(cafile=str(self.keys["server"].certificate_file))
         if shown is not None:
-            context.load_cert_chain(shown.file, shown.key)
+            context.load_cert_chain(shown.certificate_file, shown.key_file)
         host, port = self.public.split(":")
         connection = http.client.HTTPSConnection(host, int(port), context=context, timeout=30)
         try:
@@ -114,8 +112,8 @@ class Doors:
             connection.close()
 
     def end(self) -> None:
+        self.nginx.end()  # first: a site lingers while somebody listens at its server's address
         self.site.end()
-        self.nginx.end()
         self.server.close()
 
 
@@ -141,8 +139,8 @@ def test_messages_pass_both_doors(doors):
 def test_nobody_without_a_certificate_of_the_roster_gets_in(doors):
     path = "/v1/fleet/pull-messages"
     assert doors.status(path, None) == 400
-    assert doors.status(path, doors.certificates["stranger"]) == 400
-    assert doors.status(path, doors.certificates["bank"]) not in (400, 403, 502)
+    assert doors.status(path, doors.keys["stranger"]) == 400
+    assert doors.status(path, doors.keys["bank"]) not in (400, 403, 502)
 
 
 @pytest.mark.parametrize(
@@ -160,4 +158,4 @@ def test_nobody_without_a_certificate_of_the_roster_gets_in(doors):
     ],
 )
 def test_sites_reach_the_fleet_interface_only(doors, path):
-    assert doors.status(path, doors.certificates["bank"]) == 403
+    assert doors.status(path, doors.keys["bank"]) == 403

@@ -13,12 +13,19 @@ from pathlib import Path
 import pytest
 
 from comity.errors import UserError
-from comity.federation.transports.flower import FlowerServerTransport, ServerSecurity
+from comity.federation.keys import make_keys
+from comity.federation.parties import server_transport, site_transport
+from comity.federation.transports.flower import FlowerServerTransport
 from comity.federation.transports.flower_app.comity_pumps import frames
-from comity.federation.transports.flower_programs import PROGRAMS, FlowerPrograms, listen
-from comity.federation.transports.flower_site import FlowerSiteTransport, SiteSecurity
-from tests.federation.certificates import certificate, node_key
+from comity.federation.transports.flower_programs import (
+    PROGRAMS,
+    FlowerPrograms,
+    free_port,
+    listen,
+)
+from comity.federation.transports.flower_site import FlowerSiteTransport
 from tests.federation.flower import LONG, PROGRAMS_AT, Echo, flower
+from tests.federation.party_files import write_federation, write_site
 from tests.federation.processes import members, processes, until, with_path
 
 # -- frames --------------------------------------------------------------------------------
@@ -165,9 +172,9 @@ class Federation:
         os.kill(pid, signal.SIGKILL)
 
     def end(self) -> None:
+        self.server.close()  # first: a site lingers while its server is there
         for site in self.sites.values():
             site.end()
-        self.server.close()
 
 
 @pytest.fixture(scope="module")
@@ -263,29 +270,16 @@ class TestRunning:
         assert federation.exchange({"c": b"8"}) == ({"c"}, {"c": b"8c"})
 
     def test_a_second_federation_lets_in_registered_keys_only(self, federation, tmp_path):
-        keys = {name: node_key(tmp_path / name) for name in ("known", "stranger")}
-        own, public = certificate(tmp_path, "server"), keys["known"].with_suffix(".pub")
-        server = FlowerServerTransport(
-            ["bank"],
-            tmp_path / "server",
-            security=ServerSecurity(own.file, own.key, own.file, {"bank": public}),
-            programs=PROGRAMS_AT,
-        )
+        own = {name: make_keys(name, tmp_path) for name in ("server", "bank")}
+        keys = {"known": own["bank"], "stranger": make_keys("bank", tmp_path / "foreign")}
+        file = write_federation(tmp_path, own, f"localhost:{free_port()}")
+        server = server_transport(file, own["server"], tmp_path / "server")
         sites = [
-            Echo(
-                name,
-                FlowerSiteTransport(
-                    "bank",
-                    server.address,
-                    tmp_path / f"{name}.site",
-                    SiteSecurity(own.file, keys[name]),
-                    PROGRAMS_AT,
-                ),
-            )
-            for name in ("known", "stranger")
+            Echo(name, site_transport(write_site(tmp_path, "bank", directory=name), keys[name]))
+            for name in keys
         ]
         try:
-            log = tmp_path / "stranger.site" / "flower.log"
+            log = tmp_path / "stranger" / "flower" / "flower.log"
             until(lambda: log.exists() and "[code: 2004]" in log.read_text(), LONG)
             answers = {}
             taken = server.exchange(
@@ -295,7 +289,7 @@ class TestRunning:
             assert sites[1].asked == []
             assert federation.exchange({"a": b"9"}) == ({"a"}, {"a": b"9a"})
         finally:
+            server.close()
             for site in sites:
                 site.end()
-            server.close()
         assert not with_path(tmp_path)

@@ -35,12 +35,31 @@ def test_written_keys_are_read_again(keys):
 def test_the_certificate_says_what_the_other_side_checks(keys):
     certificate = x509.load_pem_x509_certificate(keys.certificate_file.read_bytes())
     names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    assert names.get_values_for_type(x509.DNSName) == ["bank-a", "comity"]
+    assert names.get_values_for_type(x509.DNSName) == ["bank-a", "comity", "localhost"]
+    assert list(map(str, names.get_values_for_type(x509.IPAddress))) == ["127.0.0.1"]
+    assert keys.certificate.hosts == ("bank-a", "comity", "localhost", "127.0.0.1")
     assert not certificate.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
     assert certificate.public_key().curve.name == "secp256r1"
     certificate.verify_directly_issued_by(certificate)
     years = (keys.certificate.expires - datetime.datetime.now(datetime.UTC)).days / 365.25
     assert 9.9 < years < 10.1
+
+
+def test_a_certificate_is_for_the_hosts_that_it_is_told(tmp_path):
+    made = make_keys("server", tmp_path, hosts=["federation.example.org", "10.0.0.7", "fd00::7"])
+    names = ("server", "comity", "localhost", "federation.example.org")
+    assert made.certificate.hosts == (*names, "127.0.0.1", "10.0.0.7", "fd00::7")
+    for host in ("federation.example.org:8443", "https://example.org", "", "a..b", "*"):
+        with pytest.raises(UserError, match=re.escape(f"host '{host}': give a name")):
+            make_keys("other", tmp_path, hosts=[host])
+    assert not (tmp_path / "other.key").exists()
+
+
+def test_keys_have_openssh_forms(keys):
+    private = serialization.load_ssh_private_key(keys.openssh(), password=None)
+    public = serialization.load_ssh_public_key(keys.certificate.openssh())
+    certified = x509.load_pem_x509_certificate(keys.certificate.pem).public_key()
+    assert private.public_key() == public == certified
 
 
 def test_the_fingerprint_is_the_hash_of_the_certificate(keys):

@@ -26,11 +26,15 @@ SitePath = Annotated[Path, typer.Argument(metavar="SITE", help="The site file.")
 def keys(
     name: Annotated[str, typer.Argument(help="Your name in the federation: bank-a, or server.")],
     out: Annotated[Path, typer.Option(help="Directory for NAME.key and NAME.crt.")] = Path("."),
+    host: Annotated[
+        list[str] | None,
+        typer.Option(help="Name or address by which others reach this machine; may be repeated."),
+    ] = None,
 ) -> None:
     """Make a key and a certificate; the certificate goes into the federation file."""
     from comity.federation.keys import make_keys
 
-    made = make_keys(name, out)
+    made = make_keys(name, out, hosts=host or ())
     table, reader = (
         ("server", "all sites") if name == "server" else (f"sites.{name}", "the organiser")
     )

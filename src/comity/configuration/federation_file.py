@@ -81,6 +81,9 @@ class SiteValues(Settings):
     data: str = setting("", "the site's own rows: a CSV file, or a file or directory of pictures")
     key: str = setting("", "path of the site's private key, as `comity keys` writes it")
     directory: str = setting("", "where the site keeps its state; default: its name")
+    authority: str = setting(
+        "", "certificate (PEM) of a proxy that answers in the server's place; Flower only"
+    )
     policy: dict[str, Any] = setting({}, "what this site agrees to")
     share: dict[str, Any] = setting({}, "what this site tells at the end")
 
@@ -190,6 +193,8 @@ class SiteFile:
     """Absolute path of the site's own rows; empty for an environment."""
     key: Path | None
     directory: Path
+    authority: Path | None
+    """What the server's place is checked against, if not the server's certificate."""
     policy: Policy
     share: Share
 
@@ -227,6 +232,11 @@ def read_site(path: str | Path) -> SiteFile:
         raise UserError(f"{path}: data is missing: the file with this site's own rows.")
     if values.data and not federation.has_rows:
         raise UserError(f"{path}: data means nothing for an environment; leave it out.")
+    if values.authority and federation.server.transport != "flower":
+        raise UserError(
+            f"{path}: authority means nothing with transport = '{federation.server.transport}'; "
+            "leave it out."
+        )
     return SiteFile(
         path=path,
         name=values.name,
@@ -235,6 +245,7 @@ def read_site(path: str | Path) -> SiteFile:
         data=str((here / values.data).resolve()) if values.data else "",
         key=here / values.key if values.key else None,
         directory=here / (values.directory or values.name),
+        authority=here / values.authority if values.authority else None,
         policy=build(Policy, values.policy, where="policy"),
         share=build(Share, values.share, where="share"),
     )

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import datetime
 import hashlib
+import ipaddress
 import os
 import re
 import ssl
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib.util import find_spec
@@ -21,15 +22,19 @@ from typing import TYPE_CHECKING
 from comity.errors import UserError
 
 if TYPE_CHECKING:
+    from cryptography import x509
     from cryptography.hazmat.primitives.asymmetric import ec
 
 COMMON_NAME = "comity"
 """Second name in every certificate: what a site checks beside the certificate itself, so that the
 server's address may change."""
+LOCAL = ("localhost", "127.0.0.1")
+"""Hosts that every certificate is for: programs of one machine check each other by them."""
 SIGNATURE_BYTES = 64
 YEARS = 10
 _HALF = SIGNATURE_BYTES // 2
 _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_-]{0,61}[A-Za-z0-9])?")
+_HOST = re.compile(rf"{_NAME.pattern}(\.{_NAME.pattern})*")
 
 
 @dataclass(frozen=True)
@@ -42,7 +47,17 @@ class Certificate:
     expires: datetime.datetime
     fingerprint: str
     """``sha256:`` and the SHA-256 of the certificate in hexadecimal digits."""
+    hosts: tuple[str, ...]
+    """Names and addresses of the hosts that the certificate is for."""
     _public: ec.EllipticCurvePublicKey = field(repr=False, compare=False)
+
+    def openssh(self) -> bytes:
+        """Return the public key in OpenSSH's format, one line."""
+        from cryptography.hazmat.primitives import serialization
+
+        return self._public.public_bytes(
+            serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH
+        )
 
 
 @dataclass(frozen=True)
@@ -72,6 +87,16 @@ class Keys:
             scheme = ec.ECDSA(hashes.SHA256())
         r, s = utils.decode_dss_signature(self._private.sign(data, scheme))
         return r.to_bytes(_HALF, "big") + s.to_bytes(_HALF, "big")
+
+    def openssh(self) -> bytes:
+        """Return the private key in OpenSSH's format, without a passphrase."""
+        from cryptography.hazmat.primitives import serialization
+
+        return self._private.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.OpenSSH,
+            serialization.NoEncryption(),
+        )
 
 
 def verify(certificate: Certificate, data: bytes, signature: bytes) -> bool:
@@ -103,7 +128,9 @@ def fingerprint(pem: str) -> str:
     return f"sha256:{hashlib.sha256(ssl.PEM_cert_to_DER_cert(pem)).hexdigest()}"
 
 
-def make_keys(name: str, directory: str | Path, years: float = YEARS) -> Keys:
+def make_keys(
+    name: str, directory: str | Path, years: float = YEARS, hosts: Sequence[str] = ()
+) -> Keys:
     """Write a new key, NAME.key, and its certificate, NAME.crt, and return them.
 
     Files that exist are never overwritten. Only the owner may read the key.
@@ -112,6 +139,7 @@ def make_keys(name: str, directory: str | Path, years: float = YEARS) -> Keys:
         name: The party's name: letters, digits, "-" and "_".
         directory: Where the files go; made if it is missing.
         years: How long the certificate holds.
+        hosts: Names or addresses of the party's machine, beside this machine's own.
     """
     _need_cryptography()
     from cryptography.hazmat.primitives import serialization
@@ -122,6 +150,9 @@ def make_keys(name: str, directory: str | Path, years: float = YEARS) -> Keys:
             f"name '{name}': a party's name has 1 to 63 letters, digits, '-' or '_', and begins "
             "and ends with a letter or digit."
         )
+    for host in hosts:
+        if not _HOST.fullmatch(host) and not _is_address(host):
+            raise UserError(f"host '{host}': give a name or an address, without a port.")
     key_file, certificate_file = (Path(directory) / f"{name}.{kind}" for kind in ("key", "crt"))
     for path in (key_file, certificate_file):
         if path.exists():
@@ -132,7 +163,7 @@ def make_keys(name: str, directory: str | Path, years: float = YEARS) -> Keys:
         serialization.PrivateFormat.PKCS8,
         serialization.NoEncryption(),
     )
-    certificate = _certify(name, private, datetime.timedelta(days=365.25 * years))
+    certificate = _certify(name, hosts, private, datetime.timedelta(days=365.25 * years))
     with _files(key_file):
         key_file.parent.mkdir(parents=True, exist_ok=True)
         _write_new(key_file, key, 0o600)
@@ -148,13 +179,21 @@ def _write_new(path: Path, content: bytes, mode: int) -> None:
         os.fsync(file.fileno())
 
 
-def _certify(name: str, private: ec.EllipticCurvePrivateKey, validity: datetime.timedelta) -> bytes:
+def _certify(
+    name: str,
+    hosts: Sequence[str],
+    private: ec.EllipticCurvePrivateKey,
+    validity: datetime.timedelta,
+) -> bytes:
     """Return a self-signed certificate, valid from yesterday on: clocks may differ."""
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes, serialization
 
     subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
-    names = [x509.DNSName(value) for value in dict.fromkeys((name, COMMON_NAME))]
+    names = [
+        x509.IPAddress(ipaddress.ip_address(value)) if _is_address(value) else x509.DNSName(value)
+        for value in dict.fromkeys((name, COMMON_NAME, *LOCAL, *hosts))
+    ]
     now = datetime.datetime.now(datetime.UTC)
     builder = (
         x509.CertificateBuilder()
@@ -207,8 +246,33 @@ def parse_certificate(content: bytes, where: str) -> Certificate:
         )
     pem = certificate.public_bytes(serialization.Encoding.PEM)
     return Certificate(
-        str(name.value), pem, certificate.not_valid_after_utc, fingerprint(pem.decode()), public
+        str(name.value),
+        pem,
+        certificate.not_valid_after_utc,
+        fingerprint(pem.decode()),
+        _hosts(certificate),
+        public,
     )
+
+
+def _hosts(certificate: x509.Certificate) -> tuple[str, ...]:
+    """Return the names and addresses that a certificate is for."""
+    from cryptography import x509
+
+    try:
+        names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except x509.ExtensionNotFound:
+        return ()
+    addresses = map(str, names.get_values_for_type(x509.IPAddress))
+    return (*names.get_values_for_type(x509.DNSName), *addresses)
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
 
 
 def read_keys(key_file: str | Path, certificate_file: str | Path) -> Keys:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from comity.configuration.federation_file import FederationFile, SiteFile
@@ -11,8 +12,9 @@ from comity.federation.keys import Certificate, Keys, parse_certificate, read_ke
 from comity.federation.site import Membership
 from comity.federation.transports.base import ServerTransport, SiteTransport
 from comity.federation.transports.files import FilesServerTransport, FilesSiteTransport
-from comity.federation.transports.flower import FlowerServerTransport
-from comity.federation.transports.flower_site import FlowerSiteTransport
+from comity.federation.transports.flower import FlowerServerTransport, ServerSecurity
+from comity.federation.transports.flower_programs import HOST
+from comity.federation.transports.flower_site import FlowerSiteTransport, SiteSecurity
 from comity.federation.wire import SERVER
 
 
@@ -108,7 +110,20 @@ def server_transport(file: FederationFile, keys: Keys, directory: Path) -> Serve
         from comity.federation.transports.grpc import GrpcServerTransport
 
         return GrpcServerTransport(f"0.0.0.0:{port}", keys, roster(file))
-    return FlowerServerTransport(file.names, directory / "flower", int(port))
+    directory = directory / "flower"
+    security = _server_security(file, keys, directory)
+    return FlowerServerTransport(file.names, directory, int(port), security)
+
+
+def _server_security(file: FederationFile, keys: Keys, directory: Path) -> ServerSecurity:
+    """Return the SuperLink's certificate, and the keys of the nodes that it lets in."""
+    _check_host(file, HOST)
+    sites = {
+        name: _own_file(directory / f"{name}.pub", certificate.openssh())
+        for name, certificate in roster(file).items()
+    }
+    certificate = keys.certificate_file.absolute()
+    return ServerSecurity(certificate, keys.key_file.absolute(), certificate, sites)
 
 
 def site_transport(file: SiteFile, keys: Keys) -> SiteTransport:
@@ -125,4 +140,39 @@ def site_transport(file: SiteFile, keys: Keys) -> SiteTransport:
         from comity.federation.transports.grpc import GrpcSiteTransport
 
         return GrpcSiteTransport(server.address, keys, server_certificate(file.federation))
-    return FlowerSiteTransport(file.name, server.address, file.directory / "flower")
+    directory = file.directory / "flower"
+    security = _site_security(file, keys, directory)
+    return FlowerSiteTransport(file.name, server.address, directory, security)
+
+
+def _site_security(file: SiteFile, keys: Keys, directory: Path) -> SiteSecurity:
+    """Return what the SuperNode checks its server against, and the key that it is known by."""
+    if file.authority is None:
+        _check_host(file.federation, file.federation.server.address.rpartition(":")[0])
+        pem = server_certificate(file.federation).pem
+        authority = _own_file(directory / "server.crt", pem)
+    elif file.authority.is_file():
+        authority = file.authority
+    else:
+        raise UserError(f"{file.path}: authority: there is no file {file.authority}.")
+    return SiteSecurity(authority, _own_file(directory / "node", keys.openssh()))
+
+
+def _check_host(file: FederationFile, host: str) -> None:
+    """Raise an error if the server's certificate is not for the host that a program dials."""
+    hosts = server_certificate(file).hosts
+    if host not in hosts:
+        raise UserError(
+            f"{file.path}: server.certificate is not for the host '{host}', which Flower checks; "
+            f"it is for {', '.join(hosts) or 'none'}. Make one with: "
+            f"comity keys server --host {host}"
+        )
+
+
+def _own_file(path: Path, content: bytes) -> Path:
+    """Write a file that only its owner may read; return its absolute path."""
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    path.unlink(missing_ok=True)
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        file.write(content)
+    return path.absolute()

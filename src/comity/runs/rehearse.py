@@ -144,6 +144,7 @@ def prepare(
     for name, site in sites.items():
         own = {**read_toml(site.path), "federation": path.name, "key": f"{name}.key"}
         own["directory"] = name
+        own.pop("authority", None)  # no proxy is between the parties here
         if site.data:
             own["data"] = site.data
         (out / f"{name}.toml").write_text(tomli_w.dumps(own))

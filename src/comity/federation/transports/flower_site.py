@@ -34,30 +34,6 @@ _FAREWELL = 60.0
 _FORGOTTEN = 180.0
 """Seconds after which Flower has forgotten an earlier connection of a node for certain. It refuses
 a node that it believes to be connected with the same words as one that it does not know."""
-_STALLED = 60.0
-"""Seconds until a pump that does not read counts as lost."""
-_REFUSED = "[code: 2004]"
-"""Flower's mark of a node that it does not let in."""
-_FAREWELL = 60.0
-"""Seconds that a SuperNode has for the last answer, unless its server is gone before."""
-_FORGOTTEN = 180.0
-"""Seconds after which Flower has forgotten an earlier connection of a node for certain. It refuses
-a node that it believes to be connected with the same words as one that it does not know."""
-_REFUSED = "[code: 2004]"
-"""Flower's mark of a node that it does not let in."""
-_FAREWELL = 60.0
-"""Seconds that a SuperNode has for the last answer, unless its server is gone before."""
-_FORGOTTEN = 180.0
-"""Seconds after which Flower has forgotten an earlier connection of a node for certain. It refuses
-a node that it believes to be connected with the same words as one that it does not know."""
-_FAREWELL = 60.0
-"""Seconds that a SuperNode has for the last answer, unless its server is gone before."""
-_FORGOTTEN = 180.0
-"""Seconds after which Flower has forgotten an earlier connection of a node for certain. It refuses
-a node that it believes to be connected with the same words as one that it does not know."""
-_FORGOTTEN = 180.0
-"""Seconds after which Flower has forgotten an earlier connection of a node for certain. It refuses
-a node that it believes to be connected with the same words as one that it does not know."""
 
 _log = logging.getLogger(__name__)
 
