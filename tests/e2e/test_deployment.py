@@ -45,9 +45,9 @@ def edit(path: Path, **values: Any) -> None:
 
 @pytest.fixture(scope="module")
 def rehearsal(tmp_path_factory):
-    """The example with two rounds, rehearsed; its home and what was printed."""
+    """The example with two rounds and without bank-c's files, rehearsed; home and output."""
     home = tmp_path_factory.mktemp("rehearsal")
-    shutil.copytree(BANKS, home / "banks")
+    shutil.copytree(BANKS, home / "banks", ignore=shutil.ignore_patterns("bank-c.*"))
     edit(home / "banks" / "federation.toml", rounds=2)
     done = subprocess.run(
         [sys.executable, "-m", "comity.cli", "rehearse", "banks/federation.toml", "--json"],
@@ -59,6 +59,7 @@ def rehearsal(tmp_path_factory):
         check=False,
     )
     assert done.returncode == 0, done.stderr
+    assert "bank-c: there is no bank-c.toml beside banks/federation.toml; random" in done.stderr
     return home, json.loads(done.stdout)
 
 
@@ -73,6 +74,12 @@ def test_a_rehearsal_equals_the_simulation(rehearsal):
     assert run.parent.parent == home
     own = json.loads((run / "bank-b" / "results.json").read_text())["per_client"]
     assert own == [printed["per_client"][1]]
+
+
+def test_random_rows_stand_in_for_a_site_without_a_file(rehearsal):
+    run = Path(rehearsal[1]["run"])
+    assert len((run / "stand-ins" / "bank-c.csv").read_text().splitlines()) == 301
+    assert not (run / "stand-ins" / "bank-a.csv").exists()
 
 
 def test_the_organiser_sees_nothing_private(rehearsal):

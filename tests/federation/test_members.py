@@ -83,7 +83,9 @@ class Banks:
 
     def member(self, name: str) -> Member:
         file = read_site(self.home / f"{name}.toml")
-        return Member(file, Membership(file.client, file.federation.identity), history_entry)
+        identity, shares = file.federation.identity, file.share.results
+        membership = Membership(file.client, identity, shares_results=shares)
+        return Member(file, membership, history_entry)
 
     def answer(self, name: str, message: bytes) -> bytes | None:
         return self.members[name].answer(message)
@@ -120,6 +122,26 @@ def test_a_whole_federation_leaves_results_at_each_party(tmp_path):
     assert [entry["round"] for entry in own.history] == [1, 2, 3]
     with pytest.raises(UserError, match=r"this federation is over.*--wait"):
         banks.serve()
+
+
+def test_results_are_told_only_by_those_who_share_them(tmp_path):
+    """The organiser has test results if all sites tell theirs; one alone tells, and is not shown."""
+    for home, sharing in ((tmp_path / "one", NAMES[1:2]), (tmp_path / "all", NAMES)):
+        home.mkdir()
+        banks = Banks(home)
+        for name in sharing:
+            text = (home / f"{name}.toml").read_text()
+            (home / f"{name}.toml").write_text(f"{text}\n[share]\nresults = true\n")
+            banks.members[name] = banks.member(name)
+        results = served_results(banks.serve())
+        entries = {name: SentLog(home / name).entries()[-1]["statistics"] for name in NAMES}
+        assert entries == {n: {"results": [1, 2]} if n in sharing else {} for n in NAMES}
+        if sharing != NAMES:
+            assert "results" not in results
+            continue
+        for name, member in banks.members.items():
+            own = close(member).results["per_client"][0]["objectives"]
+            assert results["results"][name] == own
 
 
 # -- policy --------------------------------------------------------------------------------

@@ -187,14 +187,15 @@ def rehearse(
         Path | None, typer.Option(help="Directory for keys, sites and runs; must not exist yet.")
     ] = None,
     transport: Annotated[
-        str | None, typer.Option(help="grpc or flower; default: the federation file's.")
+        str | None, typer.Option(help="grpc, flower or files; default: the file's own.")
     ] = None,
     as_json: Json = False,
 ) -> None:
     """Run a federation with real processes on this machine, and compare it with its simulation."""
     from comity.runs.rehearse import rehearse as run_rehearsal
 
-    results = run_rehearsal(path, out, transport, lambda text: print(text, file=sys.stderr))
+    with _interruptible(f"comity rehearse {path}"):
+        results = run_rehearsal(path, out, transport, lambda text: print(text, file=sys.stderr))
     if as_json:
         print_json(results)
         return

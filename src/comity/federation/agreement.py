@@ -36,6 +36,8 @@ EXCHANGES: tuple[Exchange, ...] = ("survey", "round", "collect", "finish", "end"
 """All exchanges of a federation, in the order in which a round or the end has them."""
 SCALES = "scales"
 """Name of the statistics of columns that sites tell once, before the first round."""
+RESULTS = "results"
+"""Statistic that a site may tell at the end: its test results."""
 _MOST = 1 << 20  # entries of one statistic
 _LARGEST = 2.0**53  # entry of a statistic: counts up to here are exact
 _FLAGS = ("declined", "unsound")
@@ -208,6 +210,8 @@ class Agreement:
             if _described(array) != (dtype, (rows, *shape[1:])):
                 raise WireError(f"tensor {name}: type or shape")
         expected = self._statistics(exchange, alone)
+        if exchange == "end" and RESULTS in statistics:
+            expected = {RESULTS: (1, self._objectives)}
         if set(statistics) != set(expected):
             raise WireError("statistics: other names")
         # a declared statistic is a personal tensor, so who calls itself sound has a finite one

@@ -16,7 +16,7 @@ from typing import Any
 
 from comity.configuration import Configuration
 from comity.core.storage import load_values, save_values, write_whole
-from comity.federation.agreement import Agreement, Exchange
+from comity.federation.agreement import RESULTS, Agreement, Exchange
 from comity.federation.clients import Clients
 from comity.federation.messages import ClientUpdate, RoundMetrics, RoundRequest
 from comity.federation.server import RoundRecord
@@ -62,6 +62,8 @@ class Membership:
     """Signs the site's answers."""
     verify: Verify | None = None
     """Checks the server's signatures."""
+    shares_results: bool = False
+    """Whether the site tells its test results at the end."""
 
 
 class Site:
@@ -169,7 +171,10 @@ class Site:
         if exchange == "finish":
             return clients.finish(request, extra)
         clients.end(request)
-        return ClientUpdate(request.clients, None, {})
+        told = {}
+        if self._membership.shares_results:
+            told[RESULTS] = clients.test(self.configuration.keep == "best").round(6)
+        return ClientUpdate(request.clients, None, told)
 
     def _seal(self, message: Message) -> bytes:
         membership = self._membership

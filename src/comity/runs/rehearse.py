@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import tomli_w
@@ -18,18 +18,20 @@ from comity.configuration import Configuration, read_toml
 from comity.configuration.federation_file import (
     FederationFile,
     SiteFile,
+    Transport,
     read_federation,
     read_site,
 )
 from comity.core.fleet import Fleet
 from comity.core.storage import load_values, strip_prefix
 from comity.core.threads import limited
-from comity.errors import UserError
+from comity.errors import UserError, unknown
 from comity.federation.engines.embedded import EmbeddedEngine
 from comity.federation.keys import make_keys
 from comity.federation.loop import SimulatedLoop
 from comity.federation.server import Server
 from comity.federation.site import COMMITTED
+from comity.problems.stand_in import write_stand_in
 from comity.runs.directory import Run
 from comity.runs.execute import free_path
 from comity.runs.results import history_entry, summarise
@@ -37,6 +39,7 @@ from comity.runs.serve import absences
 
 _LONGEST = 3600.0  # seconds
 _GRACE = 30.0  # seconds that sites have to end after the server
+_STAND_INS = 300  # random rows of a site without a file
 
 
 def rehearse(
@@ -47,8 +50,8 @@ def rehearse(
 ) -> dict[str, Any]:
     """Run a federation with one process per party, then its simulation; return both compared.
 
-    Site files are looked for beside the federation file, as ``NAME.toml``. Keys are made for the
-    rehearsal alone.
+    Site files are looked for beside the federation file, as ``NAME.toml``; a site without one has
+    random rows that fit the schema, and equal weights. Keys are made for the rehearsal alone.
 
     Args:
         path: The federation file.
@@ -58,10 +61,15 @@ def rehearse(
     """
     began = time.monotonic()
     original = read_federation(path)
-    sites = {name: site_beside(original, name) for name in original.names}
+    if transport not in (None, *get_args(Transport)):
+        raise unknown("transport", transport, get_args(Transport))
     out = (free_path(f"rehearsal-{path.stem}") if out is None else out).resolve()
     if out.exists():
         raise UserError(f"out: {out} exists already. Choose another directory.")
+    sites = {name: site_beside(original, name, out / "stand-ins") for name in original.names}
+    for name, site in sites.items():
+        if site.path.parent == out / "stand-ins":
+            say(f"{name}: there is no {name}.toml beside {path}; random rows stand in for its own")
     file = prepare(original, sites, out, transport)
     say(f"{len(sites)} sites and a server over {file.server.transport}, in {out}")
     with _processes(file, out) as processes:
@@ -106,14 +114,25 @@ def simulate(configuration: Configuration) -> tuple[dict[str, Any], Fleet, Fleet
     return {**results, "rounds": configuration.rounds}, kept, last
 
 
-def site_beside(federation: FederationFile, name: str) -> SiteFile:
-    """Return the file of a site, which is beside the federation file as ``NAME.toml``."""
+def site_beside(federation: FederationFile, name: str, stand_ins: Path) -> SiteFile:
+    """Return the file of a site, which is beside the federation file as ``NAME.toml``.
+
+    Args:
+        federation: The federation file.
+        name: Name of the site.
+        stand_ins: Directory for a stand-in, if there is no such file.
+    """
     path = federation.path.parent / f"{name}.toml"
     if not path.is_file():
-        raise UserError(
-            f"{federation.path}: a rehearsal needs the file of each site beside it; there is no "
-            f"{path.name}."
-        )
+        path = stand_ins / f"{name}.toml"
+        stand_ins.mkdir(parents=True, exist_ok=True)
+        objectives = len(federation.configuration().get_problem().objectives)
+        values: dict[str, Any] = {"name": name, "federation": str(federation.path.resolve())}
+        values["preference"] = [1 / objectives] * objectives
+        if federation.has_rows:
+            problem = federation.values["problem"]
+            values["data"] = write_stand_in(problem, stand_ins, name, _STAND_INS).name
+        path.write_text(tomli_w.dumps(values))
     return read_site(path)
 
 
@@ -125,10 +144,10 @@ def prepare(
     Args:
         original: The federation file.
         sites: The site files by name.
-        out: Directory for everything; it must not exist.
+        out: Directory for everything.
         transport: ``grpc`` or ``flower``; None: the federation file's.
     """
-    out.mkdir(parents=True)
+    out.mkdir(parents=True, exist_ok=True)
     values = read_toml(original.path)
     server = dict(values.get("server", {}))
     server["certificate"] = make_keys("server", out).certificate.pem.decode()
@@ -199,10 +218,12 @@ def _processes(file: FederationFile, out: Path) -> Iterator[dict[str, subprocess
 def _await(processes: Mapping[str, subprocess.Popen[bytes]], out: Path) -> None:
     """Wait for the end of all parties; the failure of one ends the rehearsal."""
     deadline = time.monotonic() + _LONGEST
-    while any(process.poll() is None for process in processes.values()):
+    while True:
         for party, process in processes.items():
             if process.poll():
                 raise UserError(f"{party} failed: {_last_line(out / f'{party}.log')}")
+        if all(process.poll() == 0 for process in processes.values()):
+            return
         if processes["server"].poll() == 0:
             deadline = min(deadline, time.monotonic() + _GRACE)
         if time.monotonic() > deadline:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from comity.configuration import Configuration
 from comity.configuration.federation_file import FederationFile
 from comity.core.storage import write_whole
 from comity.core.threads import limited
+from comity.core.typing import FloatArray
 from comity.errors import UserError
 from comity.federation.agreement import Agreement
 from comity.federation.engines.deployed import DeployedEngine, Incident, Terms
@@ -22,7 +23,7 @@ from comity.federation.server import RoundRecord, Server
 from comity.federation.transports.base import ServerTransport
 from comity.problems.schema import SchemaProblem
 from comity.runs.directory import CONFIG, Run
-from comity.runs.results import history_entry
+from comity.runs.results import finite, history_entry
 
 FEDERATION, STATUS, VERSIONS = "federation.toml", "status.json", "versions.json"
 _TRANSPORT = "flower"  # files of the transport, which starts first
@@ -147,7 +148,9 @@ def serve(
             save(record, last=True)
         loop.end()  # sites that have heard it are gone: nothing is asked after it
         if not run.finished:
-            run.save_results(_results(run, file), time.monotonic() - began, loop.spent)
+            run.save_results(
+                _results(run, file, engine.shared), time.monotonic() - began, loop.spent
+            )
     status.exchange = "over"
     if on_status is not None:
         on_status(status)
@@ -249,9 +252,18 @@ def _record(run: Run, record: RoundRecord, incidents: list[Incident]) -> None:
     run.append_history(history_entry(whole, None))
 
 
-def _results(run: Run, file: FederationFile) -> dict[str, Any]:
-    """Return what the organiser knows at the end: who took part and what travelled."""
+def _results(run: Run, file: FederationFile, shared: Mapping[str, FloatArray]) -> dict[str, Any]:
+    """Return what the organiser knows at the end: who took part and what travelled.
+
+    Test results are among it only if all sites have told theirs.
+    """
     history = run.history
+    objectives = [objective.name for objective in run.configuration.get_problem().objectives]
+    told = {
+        name: dict(zip(objectives, finite(shared[name]), strict=True))
+        for name in file.names
+        if name in shared
+    }
     configuration: Configuration = run.configuration
     return {
         "problem": configuration.problem_name,
@@ -268,6 +280,7 @@ def _results(run: Run, file: FederationFile) -> dict[str, Any]:
         "communication": {
             name: sum(entry[name] for entry in history) for name in ("bytes_up", "bytes_down")
         },
+        **({"results": told} if len(told) == len(file.names) else {}),
     }
 
 

@@ -13,7 +13,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from comity.federation.agreement import Agreement, Exchange
+from comity.core.typing import FloatArray
+from comity.federation.agreement import RESULTS, Agreement, Exchange
 from comity.federation.hello import Greeting, begin_message, greeting_of, hello_message
 from comity.federation.messages import ClientUpdate, RoundRequest
 from comity.federation.transports.base import ServerTransport
@@ -92,6 +93,8 @@ class DeployedEngine:
     ) -> None:
         self._terms, self._agreement, self._transport = terms, agreement, transport
         self._on_incident = on_incident
+        self.shared: dict[str, FloatArray] = {}
+        """Test results of the sites that told them at the end."""
 
     # -- before the first round ------------------------------------------------------------
 
@@ -129,12 +132,26 @@ class DeployedEngine:
         return self._exchange("finish", request, extra_rounds, self._terms.wait)
 
     def end(self, request: RoundRequest) -> None:
-        self._exchange("end", request, longer=self._terms.wait)
+        updates = self._updates("end", request, longer=self._terms.wait)
+        told = {site: update.statistics.get(RESULTS) for site, update in updates.items()}
+        self.shared |= {site: values[0] for site, values in told.items() if values is not None}
 
     def _exchange(
         self, exchange: Exchange, request: RoundRequest, extra: int = 0, longer: float = 0.0
     ) -> ClientUpdate:
-        """Ask the clients of a request; return what came in time, in the order of clients.
+        """Ask the clients of a request; return what came in time, in the order of clients."""
+        updates = self._updates(exchange, request, extra, longer)
+        for site in _unlike(updates):
+            del updates[site]
+            text = "answer not taken: statistics of another shape than most"
+            self._on_incident(Incident(site, request.round, exchange, text))
+        ordered = sorted(updates.values(), key=lambda update: update.clients)
+        return ClientUpdate.joined(ordered)
+
+    def _updates(
+        self, exchange: Exchange, request: RoundRequest, extra: int = 0, longer: float = 0.0
+    ) -> dict[str, ClientUpdate]:
+        """Return what came in time, by site.
 
         The end needs no quorum: sites that are gone cannot be told.
         """
@@ -149,13 +166,7 @@ class DeployedEngine:
         def update_of(message: Message) -> ClientUpdate:
             return self._agreement.update_of(message, exchange, request.alone)
 
-        updates = self._ask(exchange, messages, update_of, quorum, longer)
-        for site in _unlike(updates):
-            del updates[site]
-            text = "answer not taken: statistics of another shape than most"
-            self._on_incident(Incident(site, request.round, exchange, text))
-        ordered = sorted(updates.values(), key=lambda update: update.clients)
-        return ClientUpdate.joined(ordered)
+        return self._ask(exchange, messages, update_of, quorum, longer)
 
     def _ask(
         self,
