@@ -5,7 +5,12 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
+import pytest
+import tomli_w
+
+from comity.configuration import read_toml
 from tests.federation.flower import flower
 from tests.federation.processes import with_path
 
@@ -40,3 +45,42 @@ def test_a_rehearsal_over_flower_equals_the_simulation_and_ends(comity):
     assert sorted(nodes) == ["bank-a", "bank-b", "bank-c"]
     for node in nodes.values():
         assert f"Activated node_id={node}" in log
+
+
+def write(home: Path, federation: dict[str, Any], sites: dict[str, dict[str, Any]]) -> Path:
+    """Write the files of a federation of two rounds; return the federation file."""
+    home.mkdir()
+    values = {**federation, "rounds": 2, "sites": {name: {} for name in sites}}
+    (home / "federation.toml").write_text(tomli_w.dumps(values))
+    policy = {"statistics": ["size", "unsound", "validation", "gradients"]}
+    for name, own in sites.items():
+        site = {"name": name, "federation": "federation.toml", "policy": policy, **own}
+        (home / f"{name}.toml").write_text(tomli_w.dumps(site))
+    return home / "federation.toml"
+
+
+def pair(home: Path, algorithm: str) -> Path:
+    """Write a federation of two banks, or of two boats that look for treasure."""
+    if algorithm == "treasure":
+        learner = {"local_steps": 64, "learning_starts": 16, "batch_size": 16, "train_freq": 8}
+        treasure = {"problem": "deep-sea-treasure", "algorithm": "fedpref", "dqn": learner}
+        boats = {"boat-a": {"preference": [0.2, 0.8]}, "boat-b": {"preference": [0.7, 0.3]}}
+        return write(home, treasure, boats)
+    names = ("bank-b", "bank-c")
+    banks = {n: {"preference": [0.7, 0.3], "data": str(BANKS / f"{n}.csv")} for n in names}
+    problem = read_toml(BANKS / "federation.toml")["problem"]
+    learner = {"local_steps": 3, "batch_size": 64}
+    values = {"problem": problem, "algorithm": algorithm, "supervised": learner, "seed": 1}
+    return write(home, values, banks)
+
+
+@pytest.mark.parametrize("algorithm", ["fedavg", "fedcmoo", "ditto", "praffl", "treasure"])
+def test_other_algorithms_over_flower_equal_the_simulation(algorithm, comity):
+    federation = pair(comity.home / "pair", algorithm)
+    done = comity(
+        *("rehearse", federation, "--transport", "flower", "--out", "out", "--json"), seconds=900
+    )
+    results = json.loads(done.stdout)
+    assert results["absences"] == []
+    assert results["equal_to_simulation"] is True
+    assert not with_path(comity.home)

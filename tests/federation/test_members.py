@@ -474,6 +474,7 @@ FEDERATIONS: dict[str, tuple[dict[str, Any], str]] = {
     "quorum": (_values(server={"quorum": 4}), "server.quorum = 4: there are only 3 sites"),
     "patience": (_values(server={"patience": 0}), r"server.patience = 0.*seconds until"),
     "transport": (_values(server={"transport": "pigeon"}), "server.transport = 'pigeon'"),
+    "address": (_values(server={"address": "example.org"}), "must be host:port"),
     "server": (_values(server={"adress": "x"}), "unknown setting of server 'adress'.*'address'"),
     "a site's entry": (_values(sites={"bank-a": {"key": "x"}}), "unknown setting of sites.bank-a"),
 }  # fmt: skip

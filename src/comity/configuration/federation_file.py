@@ -8,6 +8,7 @@ nothing at the server, its own rows and preference at a site, everything in a si
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -176,6 +177,11 @@ def read_federation(path: str | Path) -> FederationFile:
     if entry.quorum > len(entries):
         raise UserError(
             f"{path}: server.quorum = {entry.quorum}: there are only {len(entries)} sites."
+        )
+    if entry.transport != "files" and not re.fullmatch(r"\S+:\d{1,5}", entry.address):
+        raise UserError(
+            f"{path}: server.address = '{entry.address}': must be host:port, e.g. "
+            "federation.example.org:8443."
         )
     identity = hashlib.sha256(path.read_bytes()).hexdigest()
     return FederationFile(path, identity, values, entries, entry)
