@@ -125,7 +125,7 @@ def test_a_whole_federation_leaves_results_at_each_party(tmp_path):
 
 
 def test_results_are_told_only_by_those_who_share_them(tmp_path):
-    """The organiser has test results if all sites tell theirs; one alone tells, and is not shown."""
+    """The organiser has test results if all sites tell theirs, and none if only one does."""
     for home, sharing in ((tmp_path / "one", NAMES[1:2]), (tmp_path / "all", NAMES)):
         home.mkdir()
         banks = Banks(home)
