@@ -69,7 +69,10 @@ CASES = {
         ["reproduce", "thesis-4.1", "--algorithms", "fedx"],
         ["fedx", "fedavg+ft"],
     ),
-    "unknown table": (["reproduce", "thesis-9.9"], ["thesis-9.9", "thesis-4.1", "thesis-3.2"]),
+    "unknown table": (
+        ["reproduce", "thesis-9.9"],
+        ["thesis-9.9", "Did you mean 'thesis-A.9'?", "confree-2"],
+    ),
     "table without the problem": (
         ["reproduce", "thesis-4.1", "--only", "deep-sea-treasure-concave"],
         ["deep-sea-treasure-concave", "lunar-lander"],

@@ -338,3 +338,22 @@ def mean_and_std(metric: Spread | PrintedValue) -> str:
 def preference_text(preference: Sequence[float]) -> str:
     """Return a preference as text, two digits per weight."""
     return "  ".join(f"{weight:.2f}" for weight in preference)
+
+
+# -- tables of pictures --------------------------------------------------------------------
+
+PICTURE_HEADINGS = {
+    "accuracy": "accuracy, %",
+    "before": "before, %",
+    "after": "after, %",
+    "seconds": "seconds",
+    "seconds_per_round": "seconds per round",
+    "seconds_to_stable": "seconds to stable",
+    "accuracy_when_stable": "when stable, %",
+}
+"""Names of the measures in tables of pictures; accuracies are shown in per cent."""
+
+
+def percent(measure: str) -> float:
+    """Return by what a measure is multiplied for readers: 100 for an accuracy."""
+    return 100.0 if PICTURE_HEADINGS[measure].endswith("%") else 1.0

@@ -20,7 +20,7 @@ from comity.report.figures.style import (
     plain_numbers,
     styled,
 )
-from comity.report.tables.pictures import HEADINGS, percent
+from comity.report.measures import PICTURE_HEADINGS, percent
 from comity.runs.reproduction_schema import PictureResults, PictureRow
 
 _WRAPPERS = {"": "host alone", "confree": "with ConFREE", "scaled-mean": "control: scaled-mean"}
@@ -53,7 +53,7 @@ def picture_table_figure(results: PictureResults) -> Figure:
     for axes in grid[len(panels) :]:
         axes.set_axis_off()
     figure.supxlabel(_AXES[across], fontsize=8)
-    figure.supylabel(HEADINGS["accuracy"], fontsize=8)
+    figure.supylabel(PICTURE_HEADINGS["accuracy"], fontsize=8)
     legend_above(figure, grid[0])
     return figure
 
@@ -107,7 +107,7 @@ def _points(results: PictureResults) -> Figure:
         paper = [factor * row["printed"].get(measure, np.nan) for row in selected]
         axes.plot(paper, y, marker="o", markersize=_SIZE, zorder=1, gid="printed", **_PRINTED)
         axes.set_title(part)
-        axes.set_xlabel(HEADINGS[measure])
+        axes.set_xlabel(PICTURE_HEADINGS[measure])
         axes.locator_params(axis="x", nbins=4)
         axes.grid(True)
     for axes in grid.flatten()[len(panels) :]:

@@ -5,28 +5,13 @@ from __future__ import annotations
 from rich.table import Table
 from rich.text import Text
 
-from comity.report.measures import first_text, number
+from comity.report.measures import PICTURE_HEADINGS, first_text, number, percent
 from comity.report.tables.layout import empty_table
 from comity.runs.reproduction_schema import PictureResults, PictureRow
 from comity.runs.schema import Difference, Spread
 
-HEADINGS = {
-    "accuracy": "accuracy, %",
-    "before": "before, %",
-    "after": "after, %",
-    "seconds": "seconds",
-    "seconds_per_round": "seconds per round",
-    "seconds_to_stable": "seconds to stable",
-    "accuracy_when_stable": "when stable, %",
-}
-"""Names of the measures; accuracies are shown in per cent."""
 _SHORT = {"participation": "share", "local_epochs": "passes"}
 PAPERS = {"pfedrlla": "paper", "confree": "poster"}
-
-
-def percent(measure: str) -> float:
-    """Return by what a measure is multiplied for readers: 100 for an accuracy."""
-    return 100.0 if HEADINGS[measure].endswith("%") else 1.0
 
 
 def picture_table(results: PictureResults) -> Table:
@@ -41,7 +26,7 @@ def picture_table(results: PictureResults) -> Table:
         table.add_column(_SHORT.get(name, name), no_wrap=name == "algorithm")
     printed = [name for name in measures if any(name in row["printed"] for row in rows)]
     for measure in measures:
-        table.add_column(HEADINGS[measure], justify="right")
+        table.add_column(PICTURE_HEADINGS[measure], justify="right")
         if measure in printed:
             table.add_column("printed", justify="right")
     gains = [name for name in ("host", "control") if any(name in _over(row) for row in rows)]
