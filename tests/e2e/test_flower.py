@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +16,7 @@ import tomli_w
 
 from comity.configuration import read_toml
 from tests.federation.flower import flower
-from tests.federation.processes import with_path
+from tests.federation.processes import processes, until, with_path
 
 pytestmark = flower
 
@@ -84,3 +88,35 @@ def test_other_algorithms_over_flower_equal_the_simulation(algorithm, comity):
     assert results["absences"] == []
     assert results["equal_to_simulation"] is True
     assert not with_path(comity.home)
+
+
+@pytest.mark.parametrize("victim", ["flower-supernode", "flower-superlink"])
+def test_a_killed_process_of_flower_changes_no_bit_but_by_absence(victim, tmp_path):
+    """The transport starts it again; the simulation has the absences that the server noted."""
+    federation = pair(tmp_path / "pair", "fedavg")
+    text = federation.read_text().replace("rounds = 2", "rounds = 4")
+    federation.write_text(f"{text}\n[server]\npatience = 240\n")
+    command = ["rehearse", federation, "--transport", "flower", "--out", tmp_path / "out"]
+    history = tmp_path / "out" / "server" / "history.jsonl"
+    with subprocess.Popen(
+        [sys.executable, "-m", "comity.cli", *command, "--json"], stdout=subprocess.PIPE
+    ) as rehearsal:
+        try:
+            until(lambda: history.is_file() or rehearsal.poll() is not None, seconds=600)
+            commands = {pid: command for pid, (_, command) in processes().items()}
+            (killed, *_) = [
+                pid
+                for pid, command in commands.items()
+                if f"/{victim} " in command
+                and str(tmp_path) in command
+                and "guard.py" not in command
+            ]
+            os.kill(killed, signal.SIGKILL)
+            printed, _ = rehearsal.communicate(timeout=1500)
+        finally:
+            if rehearsal.poll() is None:
+                rehearsal.terminate()
+    assert rehearsal.returncode == 0
+    results = json.loads(printed)
+    assert results["equal_to_simulation"] is True
+    assert not with_path(tmp_path)
