@@ -10,6 +10,7 @@ import json
 import multiprocessing
 import os
 import resource
+import signal
 import sys
 import time
 from collections.abc import Mapping
@@ -129,6 +130,7 @@ def call(home: Path, *arguments: object) -> tuple[int, str]:
 
 def _run(command: list[str], home: Path, party: str) -> None:
     """Be a party: the command line in a directory, with a log."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored by what is in the background
     os.chdir(home)
     log = os.open(f"{party}.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     for stream in (1, 2):

@@ -27,6 +27,13 @@ def change(path: Path, old: str, new: str) -> None:
     path.write_text(text.replace(old, new))
 
 
+def ask_for_scales(bank: Path) -> None:
+    """Let the federation ask for a scale, and the site's policy allow it."""
+    change(bank / "federation.toml", "scale = [38.6, 13.7]", 'scale = "federated"')
+    with (bank / "bank-c.toml").open("a") as file:
+        file.write('[policy]\nstatistics = ["size", "scales"]\n')
+
+
 def test_check_says_what_would_leave(comity, bank):
     text = comity("check", "bank-c.toml").stdout
     rows = (bank / "bank-c.csv").read_text().splitlines()[1:]
@@ -39,7 +46,7 @@ def test_check_says_what_would_leave(comity, bank):
 
 
 def test_check_tells_of_federated_scales(comity, bank):
-    change(bank / "federation.toml", "scale = [38.6, 13.7]", 'scale = "federated"')
+    ask_for_scales(bank)
     found = json.loads(comity("check", "bank-c.toml", "--json").stdout)
     assert found["leaves"]["scales"] == ["age"]
     assert "count, sum, sum of squares: age" in comity("check", "bank-c.toml").stdout
@@ -61,7 +68,7 @@ def test_keys_are_for_the_hosts_on_the_command_line(comity):
 
 
 def test_a_site_reads_all_that_leaves_before_it_agrees(comity, bank):
-    change(bank / "federation.toml", "scale = [38.6, 13.7]", 'scale = "federated"')
+    ask_for_scales(bank)
     change(bank / "bank-c.toml", "federation =", 'key = "bank-c.key"\nfederation =')
     blocks = []
     for name in ("server", "bank-a", "bank-b", "bank-c"):

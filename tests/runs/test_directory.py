@@ -89,8 +89,8 @@ def test_spans_and_models_come_back_as_they_were(run):
 
 
 def test_clients_and_preferences_that_a_run_lacks_are_named(run):
-    run.save_results({"per_client": [{}, {}]}, 0.0)
-    with pytest.raises(UserError, match=r"client = 2: .* they are 0 to 1"):
+    run.save_results({"per_client": [{"client": 0}, {"client": 1}]}, 0.0)
+    with pytest.raises(UserError, match=r"client = 2: .* it has 0 to 1"):
         run.model(2)
     with pytest.raises(UserError, match=r"2 objectives .* got 3 weights"):
         run.model_for(0, [0.2, 0.3, 0.5])
