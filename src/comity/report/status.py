@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import json
 import sys
+import threading
 import time
 from dataclasses import asdict
 from pathlib import Path
@@ -42,11 +43,13 @@ class LiveStatus:
         self._directory = directory
         console = Console(stderr=True)
         self._live = Live(console=console, auto_refresh=False) if console.is_terminal else None
-        self._written = 0.0
         self._last: Status | None = None
         self._said: list[str] = []
+        self._changed, self._over = threading.Event(), threading.Event()
+        self._writer = threading.Thread(target=self._write_often, name="status", daemon=True)
 
     def __enter__(self) -> Self:
+        self._writer.start()
         if self._live is not None:
             self._live.__enter__()
         return self
@@ -59,11 +62,12 @@ class LiveStatus:
     ) -> None:
         if self._live is not None:
             self._live.__exit__(kind, error, trace)
-        if self._last is not None and self._directory.is_dir():
-            self._write(self._last)
+        self._over.set()
+        self._changed.set()
+        self._writer.join()
 
     def show(self, status: Status) -> None:
-        """Show a status; files are written at most once per second.
+        """Show a status; it is in the files a second later.
 
         Args:
             status: The status.
@@ -74,8 +78,7 @@ class LiveStatus:
         else:
             self._say(_last_event(status))
             self._say(f"{status.round} of {status.rounds} rounds" if status.round else "")
-        if time.monotonic() - self._written >= _EVERY and self._directory.is_dir():
-            self._write(status)
+        self._changed.set()
 
     def _say(self, line: str) -> None:
         """Print a line for a log file, unless it was just printed."""
@@ -83,8 +86,16 @@ class LiveStatus:
             self._said = [*self._said, line][-2:]
             print(line, file=sys.stderr, flush=True)
 
+    def _write_often(self) -> None:
+        """Write the status after every change, at most once per second, and once at the end."""
+        while not self._over.is_set():
+            self._changed.wait()
+            self._over.wait(_EVERY)
+            self._changed.clear()
+            if self._last is not None and self._directory.is_dir():
+                self._write(self._last)
+
     def _write(self, status: Status) -> None:
-        self._written = time.monotonic()
         text = json.dumps(asdict(status), indent=2) + "\n"
         write_whole(self._directory / STATUS, text.encode())
         write_whole(self._directory / PAGE, status_page(status).encode())
