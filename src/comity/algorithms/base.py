@@ -28,7 +28,7 @@ Need = Literal["attribute", "classes", "losses"]
 
 @dataclass(frozen=True)
 class Declaration:
-    """What an algorithm is, and its place on the map of the field."""
+    """An algorithm's name and place on the map of the field."""
 
     name: str
     """As users write it: ``fedavg``."""
@@ -38,7 +38,7 @@ class Declaration:
     place: str
     """Label of its cell in the taxonomy (`comity.algorithms.taxonomy`): ``single solution`` ..."""
     method: str
-    """How it treats several objectives, or else its rule, in a few words."""
+    """Its treatment of several objectives, or else its rule, in a few words."""
     communication: str
     """Tensors and statistics that travel, in words."""
 

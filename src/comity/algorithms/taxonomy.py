@@ -66,7 +66,7 @@ class Work:
     place: str
     """Label of its cell."""
     method: str
-    """How it treats several objectives."""
+    """Treatment of several objectives."""
     objectives: str
 
 

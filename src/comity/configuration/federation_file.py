@@ -200,7 +200,7 @@ class SiteFile:
     key: Path | None
     directory: Path
     authority: Path | None
-    """What the server's place is checked against, if not the server's certificate."""
+    """Certificate of a proxy in the server's place, if there is one."""
     policy: Policy
     share: Share
 

@@ -53,7 +53,7 @@ def exchange_of(sealed: bytes) -> str:
 
 
 class Agreement:
-    """What a federation's messages carry.
+    """Contents that a federation's messages may have.
 
     Args:
         configuration: The configuration of the federation, as any party has it.

@@ -150,7 +150,7 @@ def seal(message: Message, federation: str, agreed: Layout, sign: Sign = no_sign
 
 @dataclass(frozen=True)
 class Expected:
-    """What a receiver takes; everything else is refused before it is looked into."""
+    """Messages that a receiver takes; all others are refused before they are looked into."""
 
     federation: str
     kinds: Collection[Kind]

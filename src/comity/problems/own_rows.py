@@ -90,7 +90,7 @@ def checksum(path: Path) -> str:
 
 @dataclass(frozen=True)
 class RowsReport:
-    """How a file of rows fits a public schema, for the eyes of the rows' owner."""
+    """Fit of a file of rows to a public schema, for the eyes of the rows' owner."""
 
     rows: int
     findings: tuple[Finding, ...]

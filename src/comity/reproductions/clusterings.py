@@ -36,7 +36,7 @@ class Pictured:
     shared: bool
     """Whether several clients share each preference."""
     findings: Mapping[str, str]
-    """What the pictures show, by problem."""
+    """Content of the thesis' pictures, by problem."""
 
 
 SINGLE = "where clusters split, mostly single clients leave"

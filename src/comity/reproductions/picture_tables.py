@@ -57,12 +57,12 @@ class Printed:
     fixed: Mapping[str, Any] = field(default_factory=dict)
     """Settings in which the table differs from the protocol."""
     across: str | None = None
-    """What our picture has on its horizontal axis; None: rows side by side."""
+    """Setting on the horizontal axis of our picture; None: rows side by side."""
     pretrained: bool = True
     """Whether pFedRLLA's agent is trained first."""
     seeds: int = 3
     note: str = ""
-    """What is not known of the printed table."""
+    """Gaps in our knowledge of the printed table."""
 
     def partitions_of(self, problem: str) -> tuple[str, ...]:
         """Return the partitions of a problem; of one whose clients are given, only theirs."""

@@ -61,9 +61,9 @@ class Printed:
     rows: tuple[str, ...]
     """Entries of a comparison."""
     across: str | None = None
-    """What the table varies; None: one panel per problem."""
+    """Setting that the table varies; None: one panel per problem."""
     shows: Shows | None = None
-    """What is measured beside the hypervolume."""
+    """Measure beside the hypervolume."""
 
 
 TABLES = {

@@ -19,7 +19,7 @@ from comity.errors import UserError
 from comity.runs.directory import Run, Spans
 
 Shows = Literal["fronts", "splits", "responses", "losses", "rounds"]
-"""What a table shows beside the hypervolume per client."""
+"""Content of a table beside the hypervolume per client."""
 Values = dict[str, float]
 """Measures by name."""
 

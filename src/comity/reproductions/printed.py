@@ -20,7 +20,7 @@ class Measured:
     seeds: int
     """Number of seeds."""
     protocol: str
-    """Which models count, or another part of the protocol that a reader needs to know."""
+    """Models that count, or another part of the protocol that a reader needs to know."""
     commit: str
     version: str
     file: str

@@ -48,7 +48,7 @@ class Spans:
     vectors: FloatArray
     """Objective vectors on test samples (clients x preferences x objectives)."""
     losses: FloatArray | None = None
-    """What was minimised for each objective, likewise; None in runs up to 0.6.0."""
+    """Loss of each objective, likewise; None in runs up to 0.6.0."""
 
 
 class Directory:

@@ -1,4 +1,4 @@
-"""How soon a run reaches an accuracy: in rounds, and in seconds of training and mixing.
+"""Rounds and seconds that a run takes to an accuracy; seconds of training and mixing.
 
 Accuracy is that of all clients on their validation data, absent clients included, in the rounds in
 which all are evaluated (``evaluate_every``).

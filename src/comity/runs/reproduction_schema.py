@@ -101,7 +101,7 @@ class PerClientResults(ReproductionNotes):
     across: Literal["clients", "split", "partition"] | None
     """Setting that the table varies; None where it has one panel per problem."""
     shows: NotRequired[Literal["fronts", "splits", "responses", "losses", "rounds"]]
-    """What stands beside the hypervolume; absent where it stands alone."""
+    """Measure beside the hypervolume; absent where it stands alone."""
     reading: NotRequired[Literal["meant", "public"]]
     """Rules as meant, or with the known defects of the public code."""
     reference_point: list[float]
@@ -256,12 +256,12 @@ class PictureResults(TypedDict):
     """Printed data set that the problem stands in for; None: it is the printed one."""
     measures: list[str]
     across: str | None
-    """What the picture has on its horizontal axis; None: rows side by side."""
+    """Setting on the picture's horizontal axis; None: rows side by side."""
     varied: list[str]
     """Settings that differ between parts of the table, besides the partition."""
     protocol: dict[str, Any]
     """Settings of all runs; rounds of lone clients and of agents' training."""
     note: str
-    """What is not known of the printed table."""
+    """Gaps in our knowledge of the printed table."""
     rows: list[PictureRow]
     printed_elsewhere: list[PrintedElsewhere]

@@ -39,7 +39,7 @@ DECLARATION = Declaration(
     method="linearised objectives; metaheuristic on weights",
     communication="that of the federations",
 )
-"""What this search is, and its place in the taxonomy."""
+"""Name and place of this search in the taxonomy."""
 
 
 class MOFLD:

@@ -20,7 +20,7 @@ Mixings = Mapping[str, Mixing | Pick]
 
 @dataclass(frozen=True)
 class WrapperDeclaration:
-    """What a wrapper is, and its place on the map of the field."""
+    """A wrapper's name and place on the map of the field."""
 
     name: str
     """As users write it: ``--with confree``, ``fedavg+confree``."""
@@ -29,7 +29,7 @@ class WrapperDeclaration:
     place: str
     """Label of its cell in the taxonomy (`comity.algorithms.taxonomy`)."""
     method: str
-    """How it treats several objectives, or else its rule, in a few words."""
+    """Its treatment of several objectives, or else its rule, in a few words."""
 
 
 class Wrapper(Settings):

@@ -56,7 +56,7 @@ OnIncident = Callable[[Incident], None]
 
 @dataclass(frozen=True)
 class Terms:
-    """How a deployed server deals with its sites."""
+    """Terms on which a deployed server deals with its sites."""
 
     sites: tuple[str, ...]
     """Names of the sites, in the order of client ids."""

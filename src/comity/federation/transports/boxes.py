@@ -40,7 +40,7 @@ _Answers = SimpleQueue[_Brought | None]  # None: closed
 
 
 class _Box:
-    """What is held for one site: a message, until its answer is taken or it is withdrawn."""
+    """Box of one site: holds a message until its answer is taken or it is withdrawn."""
 
     def __init__(self, site: str) -> None:
         self.heard = -float("inf")

@@ -51,7 +51,7 @@ class ServerSecurity:
     """Certificate for 127.0.0.1 (PEM)."""
     key: Path
     authority: Path
-    """What the certificate is checked against (PEM); of a self-signed one, itself."""
+    """Certificate (PEM) that the first is checked against; of a self-signed one, itself."""
     sites: Mapping[str, Path]
     """Public keys by site (OpenSSH format, a NIST curve: ``ssh-keygen -t ecdsa -b 384``)."""
 
@@ -91,7 +91,7 @@ class FlowerServerTransport:
         self._flower = FlowerPrograms(directory, programs)
         self._security = security
         self.address = f"{HOST}:{port or free_port()}"
-        """Where SuperNodes on this machine, or a proxy in front, reach the SuperLink."""
+        """Address of the SuperLink, for SuperNodes on this machine or a proxy in front."""
         self._online: frozenset[str] = frozenset()
         self._numbers = itertools.count(1)
         self._waiting: dict[int, _Waiting] = {}

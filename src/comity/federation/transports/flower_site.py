@@ -43,7 +43,7 @@ class SiteSecurity:
     """TLS to the server, and the key that the SuperNode is known by."""
 
     authority: Path
-    """What the server's certificate is checked against (PEM)."""
+    """Certificate (PEM) that the server's is checked against."""
     key: Path
     """Private key (OpenSSH format, a NIST curve, no passphrase)."""
 

@@ -37,7 +37,7 @@ class Waiting:
     body: bytes
     deadline: float
     node: Node | None = None
-    """Where it was pushed to last."""
+    """Node that it was pushed to last."""
     message: str = ""
     """Flower's id of the copy that was pushed last."""
 
