@@ -21,10 +21,15 @@ def drawn(tmp_path, monkeypatch) -> list[str]:
     """Names of the directories whose reports were written, in this order."""
     names: list[str] = []
     monkeypatch.chdir(tmp_path)
+
+    def draw(path: Path, kind: str) -> None:
+        names.append(path.name if kind == "png" else f"{path.name}: {kind}")
+        (path / "report.html").touch()
+
     for name in ("write_report", "write_search_report", "write_searches_report"):
-        monkeypatch.setattr(comity.report, name, lambda finished: names.append(finished.path.name))
+        monkeypatch.setattr(comity.report, name, lambda finished, kind: draw(finished.path, kind))
     monkeypatch.setattr(
-        comity.report, "write_comparison_report", lambda path, *rest: names.append(path.name)
+        comity.report, "write_comparison_report", lambda path, *rest: draw(path, rest[-1])
     )
     return names
 
@@ -129,3 +134,34 @@ def test_a_mistake_shows_before_anything_is_written(function, tmp_path):
 def test_a_table_that_is_not_printed_is_refused():
     with pytest.raises(UserError, match="unknown table 'thesis-4'"):
         comity.reproduce("thesis-4")
+
+
+def test_a_run_whose_drawing_was_interrupted_is_drawn(drawn):
+    run = comity.run("tiny-treasure", algorithm="fedavg", out="r", **SHORT)
+    before = (run.path / "history.jsonl").read_bytes()
+    (run.path / "report.html").unlink()
+    rounds: list[int] = []
+    comity.resume("r", on_round=lambda done, *rest: rounds.append(done))
+    assert drawn == ["r", "r"]
+    assert rounds == []
+    assert (run.path / "history.jsonl").read_bytes() == before
+    with pytest.raises(UserError, match="r is finished already"):
+        comity.resume("r")
+
+
+def test_runs_of_a_comparison_whose_drawing_was_interrupted_are_drawn(drawn):
+    entries = ["fedavg", "no-communication"]
+    comity.compare("tiny-treasure", algorithms=entries, seeds=1, out="c", **SHORT)
+    assert drawn == ["seed-1", "seed-1", "c"]
+    Path("c/fedavg_dirichlet/seed-1/report.html").unlink()
+    comity.resume("c")
+    assert drawn == ["seed-1", "seed-1", "c", "seed-1", "c"]
+
+
+def test_figures_have_a_format_that_is_checked_before_anything_is_written(drawn):
+    comity.run("tiny-treasure", out="r", figures="pdf", **SHORT)
+    api.report("r", figures="svg")
+    assert drawn == ["r: pdf", "r: svg"]
+    with pytest.raises(UserError, match="figures = 'gif': must be one of png, pdf, svg"):
+        comity.run("tiny-treasure", out="s", figures="gif", **SHORT)
+    assert not Path("s").exists()

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import shlex
 import shutil
 import subprocess
 import sys
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
-from comity.algorithms import algorithms
+from comity.algorithms import Algorithm, Round, algorithms
 from comity.cli import main
+from comity.core.phases import Phase, View
 from comity.problems import DataProblem, problems
 from comity.searches import generators
 
@@ -56,6 +59,8 @@ def test_shell(text, tmp_path, monkeypatch):
         banks = shutil.copytree(ROOT / "examples" / "banks", tmp_path / "examples" / "banks")
         federation = banks / "federation.toml"
         federation.write_text(federation.read_text().replace("rounds = 20", "rounds = 2"))
+    if "classics:" in text:
+        shutil.copy(ROOT / "examples" / "own_algorithms" / "classics.py", tmp_path)
     for line in text.splitlines():
         words = shlex.split(line, comments=True)
         if words[0] == "make":
@@ -109,6 +114,21 @@ def test_the_algorithms_page_knows_every_algorithm():
     for name, cls in algorithms().items():
         if cls.__module__.startswith("comity."):
             assert f"`{name}`" in page
+
+
+def test_the_page_on_own_algorithms_shows_the_example_and_every_hook():
+    page = (ROOT / "docs" / "own-algorithm.md").read_text()
+    source = (ROOT / "examples" / "own_algorithms" / "classics.py").read_text()
+    for node in ast.parse(source).body:
+        if isinstance(node, ast.ClassDef | ast.FunctionDef):
+            first = min([node.lineno, *(d.lineno for d in node.decorator_list)])
+            assert "\n".join(source.splitlines()[first - 1 : node.end_lineno]) in page, node.name
+    hooks = [name for name in vars(Algorithm) if not name.startswith("_")]
+    hooks = [name for name in hooks if not name.startswith("model_") and name != "declaration"]
+    phase = [f"Phase.{f.name}" for f in fields(Phase) if "Callable" in f.type or "Update" in f.type]
+    records = [f.name for record in (Round, View) for f in fields(record)]
+    missing = [name for name in [*hooks, *phase, *records, "steps"] if f"`{name}`" not in page]
+    assert missing == ["Phase.passes"]  # a number or a function, of which the text speaks
 
 
 def test_the_search_page_knows_every_generator():

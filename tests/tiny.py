@@ -152,7 +152,7 @@ ANSWERS = register(
         constant=commonest,
         attributes={"group:z": 3},
         classified=True,
-        defaults={"batch_size": 16, "normalise": False, "local_steps": 4, "total_steps": 16},
+        defaults={"batch_size": 16, "normalise": "none", "local_steps": 4, "total_steps": 16},
     )
 )
 
@@ -175,7 +175,7 @@ def fleet_of(
     objectives = len(problem.objectives)
     weights = preferences_of(problem)[list(clients)]
     conditional = algorithm.evaluation_preferences(objectives, "validation") is not None
-    values = {**problem.defaults, "normalise": False, "compile": "no", **settings}
+    values = {**problem.defaults, "normalise": "none", "compile": "no", **settings}
     setup = ClientModel(module, conditional, rounds, participation, pooled=algorithm.centralised)
     learner = Supervised(
         LearnerContext(problem, SupervisedSettings(**values), clients, weights, 1, fleet, setup)

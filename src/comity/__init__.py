@@ -19,6 +19,8 @@ if TYPE_CHECKING:  # the names of _NAMES, for type checkers
     from comity.algorithms.wrappers.confree import ConFREE as ConFREE
     from comity.api import compare as compare
     from comity.api import compare_searches as compare_searches
+    from comity.api import cross as cross
+    from comity.api import names as names
     from comity.api import open as open
     from comity.api import pretrain as pretrain
     from comity.api import reproduce as reproduce
@@ -30,6 +32,7 @@ if TYPE_CHECKING:  # the names of _NAMES, for type checkers
     from comity.core.mixing import Pick as Pick
     from comity.core.phases import Phase as Phase
     from comity.core.phases import View as View
+    from comity.core.progress import Progress as Progress
     from comity.errors import UserError as UserError
     from comity.problems import DataProblem as DataProblem
     from comity.problems import EnvironmentProblem as EnvironmentProblem
@@ -37,11 +40,13 @@ if TYPE_CHECKING:  # the names of _NAMES, for type checkers
     from comity.problems import Problem as Problem
     from comity.problems import Samples as Samples
     from comity.problems.own_table import table_problem as table_problem
+    from comity.report.card import export as export
+    from comity.runs.card import card as card
     from comity.runs.compare import Comparison as Comparison
     from comity.runs.directory import Run as Run
-    from comity.runs.export import export as export
     from comity.runs.export import load_exported as load_exported
     from comity.runs.export import predict as predict
+    from comity.runs.measuring import measure_rows as measure_rows
     from comity.searches import Generator as Generator
     from comity.searches import Search as Search
     from comity.searches import generator as generator
@@ -51,16 +56,20 @@ if TYPE_CHECKING:  # the names of _NAMES, for type checkers
 _NAMES = {
     "comity.algorithms": "Algorithm Round Survey algorithm",
     "comity.algorithms.wrappers.confree": "ConFREE",
-    "comity.api": "compare compare_searches open pretrain reproduce resume run search",
+    "comity.api": "compare compare_searches cross names open pretrain reproduce resume run search",
     "comity.core.fleet": "Fleet",
     "comity.core.mixing": "Mixing Pick",
     "comity.core.phases": "Phase View",
+    "comity.core.progress": "Progress",
     "comity.errors": "UserError",
     "comity.problems": "DataProblem EnvironmentProblem Objective Problem Samples",
     "comity.problems.own_table": "table_problem",
+    "comity.report.card": "export",
+    "comity.runs.card": "card",
     "comity.runs.compare": "Comparison",
     "comity.runs.directory": "Run",
-    "comity.runs.export": "export load_exported predict",
+    "comity.runs.export": "load_exported predict",
+    "comity.runs.measuring": "measure_rows",
     "comity.searches": "Generator Search generator",
     "comity.searches.comparison": "SearchComparison",
     "comity.settings": "setting",

@@ -6,21 +6,27 @@ and searches inside a comparison get their own reports in the processes that exe
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypeVar, get_args
 
 from comity import report as reports
 from comity import reproductions
+from comity.algorithms import Algorithm, algorithms
 from comity.core.typing import OnRound
-from comity.errors import UserError
-from comity.problems import Problem, register
+from comity.errors import UserError, unknown
+from comity.problems import Problem, problems, register
+from comity.report import PAGE, FigureKind
 from comity.reproductions import Reproduction, searches
 from comity.runs.compare import PLAN as COMPARISON
 from comity.runs.compare import Comparison, open_comparison, run_plan, start_comparison
-from comity.runs.directory import Run
-from comity.runs.execute import check_workers, execute, free_path, start_run
+from comity.runs.cross import cross_models
+from comity.runs.directory import CROSS, Run
+from comity.runs.execute import check_workers, execute, start_run
+from comity.runs.group_schema import Cross
 from comity.runs.pretraining import check_target, save_agent, start_pretraining
+from comity.searches import generators
 from comity.searches.comparison import PLAN as SEARCHES
 from comity.searches.comparison import (
     SearchComparison,
@@ -28,12 +34,12 @@ from comity.searches.comparison import (
     run_search_plan,
     start_searches,
 )
-from comity.searches.configuration import configure_search, split_search_settings
 from comity.searches.directory import Search
-from comity.searches.execution import execute_search
+from comity.searches.execution import execute_search, start_search
 
 Finished = Run | Comparison | Search | SearchComparison
 """Finished work in a directory."""
+R = TypeVar("R", bound=Run | Search)
 
 
 def run(
@@ -42,6 +48,7 @@ def run(
     out: str | Path | None = None,
     workers: int = 1,
     on_round: OnRound | None = None,
+    figures: FigureKind = "png",
     **settings: Any,
 ) -> Run:
     """Run one federation to its end: ``comity.run("deep-sea-treasure", algorithm="fedpref")``.
@@ -51,24 +58,29 @@ def run(
             your own data.
         out: The run directory, which must not exist yet; default: a new one under ``runs/``.
         workers: Processes that share the clients; results do not depend on it.
-        on_round: Called after each round with rounds done, rounds in all and a short text.
+        on_round: Called after each round with rounds done, rounds in all and a `Progress`: a short
+            text with ``round``, ``run`` and ``metrics``.
+        figures: Format in which pictures are written beside PNG: pdf or svg.
         **settings: Run-level settings by name (``algorithm``, ``clients``, ``rounds``, ``seed``,
             ``preferences``, ...), and tables by the name of the algorithm or the learner:
-            ``fedpref={"top_r": 0.4}, dqn={"local_steps": 1000}``.
+            ``fedpref={"top_r": 0.4}, dqn={"local_steps": 1000}``. ``algorithm`` is a registered
+            name, ``"module:class"``, or a class.
     """
-    check_workers(workers)
-    return _finish_run(start_run({"problem": _named(problem), **settings}, out), workers, on_round)
+    _check(workers, figures)
+    started = start_run({"problem": _named(problem), **settings}, out)
+    return _finish(started, workers, on_round, figures)
 
 
 def compare(
     problem: str | Problem | Mapping[str, Any],
     *,
-    algorithms: Sequence[str],
+    algorithms: Sequence[str | type[Algorithm]],
     seeds: int | Sequence[int] = 3,
-    preferences: str | Sequence[str] = "dirichlet",
+    preferences: str | Sequence[str] | None = None,
     out: str | Path | None = None,
     workers: int = 1,
     on_round: OnRound | None = None,
+    figures: FigureKind = "png",
     **settings: Any,
 ) -> Comparison:
     """Run each algorithm under each preference distribution with each seed, and tabulate.
@@ -76,21 +88,22 @@ def compare(
     Args:
         problem: What is learned, as for `run`.
         algorithms: Entries, such as ``"fedavg"``, ``"fedavg+ft"`` (the last mixing replaced by
-            local training) or ``"fedpref[clustering=false]"``.
+            local training), ``"fedpref[clustering=false]"`` or ``"module:class"``; or classes.
         seeds: Number of seeds, or the seeds.
-        preferences: One distribution of preferences, or several.
+        preferences: One distribution of preferences, or several; None: the problem's.
         out: The directory, which must not exist yet; default: a new one under ``runs/``.
         workers: Processes that share the runs.
-        on_round: Called after each round of any run.
+        on_round: Called after each round of any run, as in `run`.
+        figures: Format in which pictures are written beside PNG: pdf or svg.
         **settings: Settings of `run`, the same for all entries; tables of algorithms that take no
             part are refused. And ``target``: on data with one objective, a validation accuracy;
             the table has when each entry reaches it.
     """
-    check_workers(workers)
+    _check(workers, figures)
     path = start_comparison(
         problem, algorithms=algorithms, seeds=seeds, preferences=preferences, out=out, **settings
     )
-    return _finish_comparison(path, workers, on_round)
+    return _finish_comparison(path, workers, on_round, figures)
 
 
 def search(
@@ -99,6 +112,7 @@ def search(
     out: str | Path | None = None,
     workers: int = 1,
     on_round: OnRound | None = None,
+    figures: FigureKind = "png",
     **settings: Any,
 ) -> Search:
     """Search for a whole front: ``comity.search("deep-sea-treasure", generator="gap")``.
@@ -107,14 +121,16 @@ def search(
         problem: A problem with several objectives, or the name of one.
         out: The directory, which must not exist yet; default: a new one under ``runs/``.
         workers: Processes that share the clients; results do not depend on it.
-        on_round: Called after each round with rounds done, rounds in all and a short text.
+        on_round: Called after each round with rounds done, rounds in all and a `Progress`: a short
+            text with ``round``, ``run`` and ``metrics``.
+        figures: Format in which pictures are written beside PNG: pdf or svg.
         **settings: Settings of the search by name (``iterations``, ``candidates``,
             ``warm_start``, ...), those of its federations (``algorithm``, ``clients``, ``rounds``,
             ...), and tables by the name of the algorithm, the learner or the generator.
     """
-    check_workers(workers)
+    _check(workers, figures)
     started = start_search({"problem": _named(problem), **settings}, out)
-    return _finish_search(started, workers, on_round)
+    return _finish(started, workers, on_round, figures)
 
 
 def compare_searches(
@@ -125,6 +141,7 @@ def compare_searches(
     out: str | Path | None = None,
     workers: int = 1,
     on_round: OnRound | None = None,
+    figures: FigureKind = "png",
     **settings: Any,
 ) -> SearchComparison:
     """Run each search with each seed, and tabulate. Random weights always take part.
@@ -135,36 +152,44 @@ def compare_searches(
         seeds: Number of seeds, or the seeds.
         out: The directory, which must not exist yet; default: a new one under ``runs/``.
         workers: Processes that share the searches.
-        on_round: Called after each round of any search.
+        on_round: Called after each round of any search, as in `run`.
+        figures: Format in which pictures are written beside PNG: pdf or svg.
         **settings: Settings of `search`, the same for all entries.
     """
-    check_workers(workers)
+    _check(workers, figures)
     path = start_searches(problem, generators=generators, seeds=seeds, out=out, **settings)
-    return _finish_searches(path, workers, on_round)
+    return _finish_searches(path, workers, on_round, figures)
 
 
 def resume(
-    path: str | Path | Run | Search, *, workers: int = 1, on_round: OnRound | None = None
+    path: str | Path | Run | Search,
+    *,
+    workers: int = 1,
+    on_round: OnRound | None = None,
+    figures: FigureKind = "png",
 ) -> Finished:
     """Continue an interrupted run, search or comparison; it ends as if never interrupted.
+
+    Where only the report is missing, it is drawn.
 
     Args:
         path: Its directory, or the run or search itself.
         workers: Processes to use; results do not depend on it.
-        on_round: Called after each round with rounds done, rounds in all and a short text.
+        on_round: Called after each round with rounds done, rounds in all and a `Progress`: a short
+            text with ``round``, ``run`` and ``metrics``.
+        figures: Format in which pictures are written beside PNG: pdf or svg.
     """
+    _check(workers, figures)
     if not isinstance(path, Run | Search):
         path = Path(path)
         if (path / COMPARISON).is_file():
-            return _finish_comparison(path, workers, on_round)
+            return _finish_comparison(path, workers, on_round, figures)
         if (path / SEARCHES).is_file():
-            return _finish_searches(path, workers, on_round)
+            return _finish_searches(path, workers, on_round, figures)
         path = open_directory(path)
-    if path.finished:
+    if path.finished and not lacks_report(path):
         raise UserError(f"{path.path} is finished already; see it with: comity report {path.path}")
-    if isinstance(path, Search):
-        return _finish_search(path, workers, on_round)
-    return _finish_run(path, workers, on_round)
+    return _finish(path, workers, on_round, figures)
 
 
 def open(path: str | Path) -> Finished:
@@ -177,14 +202,46 @@ def open(path: str | Path) -> Finished:
     return open_directory(path)
 
 
-def report(path: str | Path) -> Finished:
+def names(what: Literal["algorithms", "generators", "problems"]) -> list[str]:
+    """Return the names that `run`, `compare` and `search` take: ``comity.names("problems")``."""
+    named: tuple[Mapping[str, Any], ...] = (algorithms(), generators(), problems())
+    known = dict(zip(("algorithms", "generators", "problems"), named, strict=True))
+    if what not in known:
+        raise unknown("kind of names", what, known)
+    return sorted(known[what])
+
+
+def report(path: str | Path, *, figures: FigureKind = "png") -> Finished:
     """Draw the pictures and the page of a finished run, search or comparison again.
 
-    Returns what is in the directory ``path``.
+    Args:
+        path: The directory.
+        figures: Format in which pictures are written beside PNG: pdf or svg.
+
+    Returns:
+        What is in the directory.
     """
+    _check(1, figures)
     finished = open(path)
-    _draw(finished)
+    _draw(finished, figures)
     return finished
+
+
+def cross(run: str | Path | Run, *, model: str | Path | None = None) -> Cross:
+    """Try every client's model on every client's test data, and show it on the run's page.
+
+    The result of the clients' own models is also kept as ``cross.json`` in the run's directory.
+
+    Args:
+        run: A finished run, or its directory, whose clients' rows are all at hand.
+        model: A .safetensors file that `export` wrote, to be tried on every client instead.
+    """
+    run = run if isinstance(run, Run) else Run.open(run)
+    table = cross_models(run, model)
+    if model is None:
+        run.save_json(CROSS, table)
+        _draw(run)
+    return table
 
 
 def pretrain(
@@ -194,6 +251,7 @@ def pretrain(
     run: str | Path | None = None,
     workers: int = 1,
     on_round: OnRound | None = None,
+    figures: FigureKind = "png",
     **settings: Any,
 ) -> Path:
     """Train pFedRLLA's agent on one federation and write it to a file.
@@ -206,13 +264,15 @@ def pretrain(
         out: The file to write, which must not exist yet.
         run: The run directory, which must not exist yet; default: a new one under ``runs/``.
         workers: Processes that share the clients; results do not depend on it.
-        on_round: Called after each round with rounds done, rounds in all and a short text.
+        on_round: Called after each round with rounds done, rounds in all and a `Progress`: a short
+            text with ``round``, ``run`` and ``metrics``.
+        figures: Format in which pictures are written beside PNG: pdf or svg.
         **settings: Settings of `run`.
     """
-    check_workers(workers)
+    _check(workers, figures)
     check_target(Path(out))
     started = start_pretraining({"problem": _named(problem), **settings}, run)
-    return save_agent(_finish_run(started, workers, on_round), Path(out))
+    return save_agent(_finish(started, workers, on_round, figures), Path(out))
 
 
 def reproduce(
@@ -222,6 +282,7 @@ def reproduce(
     out: str | Path | None = None,
     workers: int = 1,
     on_round: OnRound | None = None,
+    figures: FigureKind = "png",
     **settings: Any,
 ) -> Reproduction:
     """Run a printed table and set our figures beside the printed ones.
@@ -231,48 +292,36 @@ def reproduce(
         rows: Some of its rows; default: those that the table's function chooses.
         out: The directory; runs already in it are used again. Default: a new one under ``runs/``.
         workers: Processes that share the runs.
-        on_round: Called after each round of any run.
+        on_round: Called after each round of any run, as in `run`.
+        figures: Format in which pictures are written beside PNG: pdf or svg.
         **settings: ``only`` (the problem, if the table has several), ``seeds``, ``preferences``
             where the table does not fix them, other arguments of the table's plan, and settings of
             `run` or `search`.
     """
-    check_workers(workers)
+    _check(workers, figures)
     work = finish_search_at if table in searches.TABLES else finish_run_at
     reproduction = reproductions.reproduce(
         table, rows=rows, out=out, workers=workers, on_round=on_round, work=work, **settings
     )
     for comparison in reproduction.comparisons:
-        _draw(comparison)
-    reports.write_reproduction(reproduction.path, reproduction.results, reproduction.comparisons)
+        _draw(comparison, figures)
+    reports.write_reproduction(
+        reproduction.path, reproduction.results, reproduction.comparisons, figures
+    )
     return reproduction
 
 
 # -- parts of these functions --------------------------------------------------------------
 
 
-def start_search(values: Mapping[str, Any], out: str | Path | None = None) -> Search:
-    """Configure a search and create its directory; nothing is trained yet.
-
-    Args:
-        values: Settings as a TOML file holds them; those of the search may stand outside its
-            table.
-        out: The directory to create; default: a new one under ``runs/``.
-    """
-    configuration = configure_search(split_search_settings(values))
-    if out is None:
-        problem, seed = configuration.federation.problem_name, f"seed{configuration.seed}"
-        out = free_path(problem, "search", configuration.label, seed)
-    return Search.create(Path(out), configuration)
-
-
 def finish_run_at(path: Path, on_round: OnRound) -> None:
     """Execute the run in a directory in this process and write its report."""
-    _finish_run(Run.open(path), 1, on_round)
+    _finish(Run.open(path), 1, on_round)
 
 
 def finish_search_at(path: Path, on_round: OnRound) -> None:
     """Execute the search in a directory in this process and write its report."""
-    _finish_search(Search.open(path), 1, on_round)
+    _finish(Search.open(path), 1, on_round)
 
 
 def _named(problem: str | Problem | Mapping[str, Any]) -> str | Mapping[str, Any]:
@@ -290,39 +339,62 @@ def open_directory(path: Path) -> Run | Search:
     return Search.open(path) if Search.is_at(path) else Run.open(path)
 
 
-def _finish_run(run: Run, workers: int, on_round: OnRound | None) -> Run:
-    execute(run, workers, on_round)
-    _draw(run)
-    return run
+def _check(workers: int, figures: FigureKind) -> None:
+    """Refuse a number of processes or a format of pictures, before anything is written."""
+    check_workers(workers)
+    if figures not in (kinds := get_args(FigureKind)):
+        raise UserError(f"figures = {figures!r}: must be one of {', '.join(kinds)}.")
 
 
-def _finish_search(search: Search, workers: int, on_round: OnRound | None) -> Search:
-    execute_search(search, workers, on_round)
-    if search.control is not None:
-        _draw(search.control)
-    _draw(search)
-    return search
+def lacks_report(finished: Run | Search) -> bool:
+    """Whether a run or search is finished, but its drawing was interrupted."""
+    return finished.finished and not (finished.path / PAGE).is_file()
 
 
-def _finish_comparison(path: Path, workers: int, on_round: OnRound | None) -> Comparison:
+def _finish(started: R, workers: int, on_round: OnRound | None, figures: FigureKind = "png") -> R:
+    """Execute a run or a search as far as it is not finished, and draw its report."""
+    if not started.finished and isinstance(started, Search):
+        execute_search(started, workers, on_round)
+    elif not started.finished and isinstance(started, Run):
+        execute(started, workers, on_round)
+    if isinstance(started, Search) and started.control is not None:
+        _draw(started.control, figures)
+    _draw(started, figures)
+    return started
+
+
+def _finish_comparison(
+    path: Path, workers: int, on_round: OnRound | None, figures: FigureKind
+) -> Comparison:
     comparison = run_plan(path, workers, on_round, finish_run_at)
-    _draw(comparison)
+    _draw_missing(comparison.runs.values())
+    _draw(comparison, figures)
     return comparison
 
 
-def _finish_searches(path: Path, workers: int, on_round: OnRound | None) -> SearchComparison:
+def _finish_searches(
+    path: Path, workers: int, on_round: OnRound | None, figures: FigureKind
+) -> SearchComparison:
     comparison = run_search_plan(path, workers, on_round, finish_search_at)
-    _draw(comparison)
+    _draw_missing(comparison.searches.values())
+    _draw(comparison, figures)
     return comparison
 
 
-def _draw(finished: Finished) -> None:
+def _draw_missing(parts: Iterable[Sequence[Run | Search]]) -> None:
+    """Write reports of runs or searches whose drawing was interrupted."""
+    for part in chain.from_iterable(parts):
+        if lacks_report(part):
+            _draw(part)
+
+
+def _draw(finished: Finished, figures: FigureKind = "png") -> None:
     """Write the report of something finished."""
     if isinstance(finished, Run):
-        reports.write_report(finished)
+        reports.write_report(finished, figures)
     elif isinstance(finished, Search):
-        reports.write_search_report(finished)
+        reports.write_search_report(finished, figures)
     elif isinstance(finished, Comparison):
-        reports.write_comparison_report(finished.path, finished.results, finished.runs)
+        reports.write_comparison_report(finished.path, finished.results, finished.runs, figures)
     else:
-        reports.write_searches_report(finished)
+        reports.write_searches_report(finished, figures)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from difflib import get_close_matches
 
-_MANY = 40
+_MANY, _NEAR, _SHOWN = 40, 5, 10
 
 
 class UserError(Exception):
@@ -13,6 +14,35 @@ class UserError(Exception):
 
     The command line prints it as one line and exits with code 2.
     """
+
+
+class Faults:
+    """Errors in a user's input that are gathered, to be shown together."""
+
+    MOST = 10
+    """Largest number of faults in one message."""
+
+    def __init__(self, where: str) -> None:
+        self.where = where
+        self.texts: list[str] = []
+
+    @contextmanager
+    def gathered(self) -> Iterator[None]:
+        """Keep the error of what is done inside, and go on after it."""
+        try:
+            yield
+        except UserError as error:
+            self.texts.append(str(error).removeprefix(f"{self.where}: "))
+
+    def refuse(self) -> None:
+        """Raise what was gathered as one error, if there is anything."""
+        if len(self.texts) == 1:
+            raise UserError(f"{self.where}: {self.texts[0]}")
+        if self.texts:
+            listed = " ".join(f"({n}) {text}" for n, text in enumerate(self.texts[: self.MOST], 1))
+            rest = len(self.texts) - self.MOST
+            more = f" … and {rest} more." if rest > 0 else ""
+            raise UserError(f"{self.where}: {len(self.texts)} faults: {listed}{more}")
 
 
 class RefusedError(Exception):
@@ -25,19 +55,19 @@ class RefusedError(Exception):
 def unknown(kind: str, name: object, valid: Iterable[str]) -> UserError:
     """Return the error for a name that is not in a list; it proposes the nearest valid name.
 
-    Of more than 40 valid names only the nearest and the first are shown.
+    Of more than 40 valid names only the nearest and the first are shown, in this order.
 
     Args:
         kind: What is named, e.g. "algorithm".
         name: The unknown name.
         valid: The valid names.
     """
-    names = sorted(valid)
-    near = get_close_matches(str(name), names, n=1)
-    hint = f" Did you mean '{near[0]}'?" if near else ""
+    names, text = sorted(valid), str(name)
+    near = get_close_matches(text, names, n=1)
     shown = ", ".join(names) or "none"
     if len(names) > _MANY:
-        others = [*get_close_matches(str(name), names, n=5, cutoff=0.4)[1:], *names]
-        some = list(dict.fromkeys(others))[:10]
-        shown = f"{', '.join(some)} and {len(names) - len(some)} more"
+        near = [valid for valid in names if text and text.lower() in valid][:_NEAR] or near
+        shown = f"{', '.join(names[:_SHOWN])} and {len(names) - _SHOWN} more"
+    listed = ", ".join(f"'{valid}'" for valid in near)
+    hint = f" Did you mean {' or '.join(listed.rsplit(', ', 1))}?" if near else ""
     return UserError(f"unknown {kind} '{name}'.{hint} Valid: {shown}.")

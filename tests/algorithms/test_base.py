@@ -10,7 +10,7 @@ from pydantic import PrivateAttr
 from torch import nn
 
 from comity.algorithms import Algorithm, Need, algorithm, algorithms
-from comity.algorithms.base import implies_losses
+from comity.algorithms.registry import implies_losses
 from comity.core.phases import Phase
 from comity.core.typing import FloatArray
 from tests.laws.test_rules import restored, saved
@@ -52,8 +52,10 @@ def test_what_cannot_be_saved_is_no_silent_loss():
     class Forgetting(Algorithm):
         _known: dict[int, float] = PrivateAttr(default_factory=dict)
 
+    forgetting = Forgetting()
+    forgetting._known = {0: 0.5}
     with pytest.raises(TypeError, match=r"Forgetting\._known: override state"):
-        Forgetting().state()
+        forgetting.state()
 
 
 def test_a_build_of_its_own_needs_losses():

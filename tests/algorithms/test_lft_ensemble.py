@@ -108,7 +108,7 @@ def test_where_all_are_broken_everybody_keeps_its_own():
 @pytest.mark.parametrize("problem", [PEOPLE, ANSWERS], ids=["one-logit", "two-logits"])
 def test_after_a_run_all_clients_predict_the_same(problem, keep, monkeypatch, tmp_path):
     """With the vote of those models that they hand over; these are trained alone."""
-    monkeypatch.setattr(comity.report, "write_report", lambda run: None)
+    monkeypatch.setattr(comity.report, "write_report", lambda run, kind: None)
     configuration = tiny(
         problem=problem.name, algorithm="lft-ensemble", rounds=2, keep=keep, sizes="4,3,2,1"
     )

@@ -213,7 +213,7 @@ def test_clients_without_a_class_or_a_whole_batch_take_part(
     """Who has only one class is served by what is its own; what is not finite would be told."""
     if wrapper == "confree" and algorithm in ("fedamp", "fedfomo"):
         return
-    monkeypatch.setattr(comity.report, "write_report", lambda run: None)
+    monkeypatch.setattr(comity.report, "write_report", lambda run, kind: None)
     configuration = tiny(
         problem="tiny-odd",
         algorithm=algorithm,

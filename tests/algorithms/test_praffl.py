@@ -322,7 +322,7 @@ def test_preferences_at_which_clients_are_judged():
 
 @pytest.mark.parametrize("problem", [PEOPLE, ANSWERS, CROWD], ids=lambda p: p.name)
 def test_a_run_gives_models_for_any_preference(problem, monkeypatch, tmp_path):
-    monkeypatch.setattr(comity.report, "write_report", lambda run: None)
+    monkeypatch.setattr(comity.report, "write_report", lambda run, kind: None)
     configuration = tiny(
         problem=problem.name, algorithm="praffl", clients=2, rounds=2, praffl={"tested": 12}
     )
@@ -352,7 +352,7 @@ def test_a_run_gives_models_for_any_preference(problem, monkeypatch, tmp_path):
 
 def test_who_cares_for_accuracy_gets_more_of_it(monkeypatch, tmp_path):
     """And of fairness less; the other way round if preferences were taken for directions."""
-    monkeypatch.setattr(comity.report, "write_report", lambda run: None)
+    monkeypatch.setattr(comity.report, "write_report", lambda run, kind: None)
     configuration = tiny(
         problem="tiny-answers",
         algorithm="praffl",

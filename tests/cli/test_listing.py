@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import io
+from typing import get_args
+
 import pytest
+from rich.console import Console
 
 from comity.algorithms import algorithms, taxonomy
-from comity.algorithms.base import algorithm
+from comity.algorithms.registry import algorithm
 from comity.algorithms.wrappers import wrappers
-from comity.cli.listing import catalogue
+from comity.cli.listing import What, catalogue, catalogue_table
+from comity.errors import unknown
 
 SURVEYED = {  # thesis, tables 2.1 and 2.2: label and level of those that are shipped
     "fedmgda-plus": ("clients as objectives", "federation"),
@@ -62,3 +67,32 @@ def test_grids_have_as_many_runs_as_their_tables_allow():
     assert entries["matfl[grid]", "halfcheetah"] == 3 * 3
     assert entries["fedpref[grid]", "adult-gender-dp"] == 3 * 3 * 4 * 2 * 2
     assert entries["no-communication[grid]", "adult-gender-dp"] == 3
+
+
+@pytest.mark.parametrize("what", get_args(What))
+def test_text_has_room_on_eighty_columns(what):
+    """Words are not squeezed into a column of a few letters."""
+    table = catalogue_table(what, catalogue(what))
+    console = Console(width=80, record=True, file=io.StringIO())
+    console.print(table)
+    lines = console.export_text().splitlines()
+    assert max(map(len, lines)) <= 80
+    (edges,) = [line for line in lines if line.startswith("┏")]
+    assert len(edges.strip("┏┓").split("┳")[-1]) >= 30
+
+
+def test_names_are_in_order():
+    for what in ("problems", "algorithms", "generators"):
+        names = [entry["name"] for entry in catalogue(what)]
+        assert names == sorted(names)
+
+
+def test_an_unknown_name_among_many_is_followed_by_near_ones_and_the_first():
+    names = [f"adult-{n:02}" for n in range(7)] + [f"name-{n:02}" for n in range(43)]
+    assert str(unknown("problem", "Adult", reversed(names))) == (
+        "unknown problem 'Adult'. Did you mean 'adult-00', 'adult-01', 'adult-02', 'adult-03' or "
+        "'adult-04'? Valid: adult-00, adult-01, adult-02, adult-03, adult-04, adult-05, adult-06, "
+        "name-00, name-01, name-02 and 40 more."
+    )
+    assert "Did you mean 'name-07'?" in str(unknown("problem", "nme-07", names))
+    assert "mean" not in str(unknown("problem", "", names))

@@ -194,3 +194,21 @@ def test_linkages_cut_a_chain_in_different_places():
     similarity = 1.0 - np.abs(points[:, None] - points)
     assert linkage_bipartition(similarity, "single") == ([0, 1, 2], [3])
     assert linkage_bipartition(similarity, "complete") == ([0, 1], [2, 3])
+
+
+def test_a_step_may_have_any_finite_weights_and_a_mean_may_not():
+    """1 + 2 · (3 − 1) − ½ · (5 − 1) = 3; the shares of the picture are 0.8 and 0.2."""
+    sent, start = (
+        Fleet({"a": torch.tensor([[3.0], [5.0]])}),
+        Fleet({"a": torch.tensor([[1.0], [1.0]])}),
+    )
+    weights = np.array([2.0, -0.5])
+    step = Mixing.step(weights, receivers=[0, 1], base=start.select([0]))
+    models, _ = mixed({"*": step}, sent, start)
+    assert models["a"].tolist() == [[3.0]]
+    shares = who_from_whom({"*": step}, {"a": 1}, [0, 1], [0, 1])
+    np.testing.assert_allclose(shares, [[0.8, 0.2]] * 2)
+    with pytest.raises(AssertionError, match="must be finite"):
+        Mixing.step(np.array([1.0, np.inf]), [0], start.select([0])).check(2)
+    with pytest.raises(AssertionError, match="non-negative; only a step may have others"):
+        Mixing(np.array([[1.5, -0.5]]), {0: 0}).check(2)

@@ -7,7 +7,9 @@ from comity.core.preferences import equidistant, preferences
 from comity.errors import UserError
 
 
-@pytest.mark.parametrize("spec", ["dirichlet", "dirichlet:0.2", "equidistant", "gaussian"])
+@pytest.mark.parametrize(
+    "spec", ["dirichlet", "dirichlet:0.2", "interior", "equidistant", "gaussian"]
+)
 @pytest.mark.parametrize("objectives", [2, 3, 4])
 def test_every_distribution_lies_on_the_simplex(spec, objectives):
     weights = preferences(spec, 12, objectives, seed=3)
@@ -16,7 +18,7 @@ def test_every_distribution_lies_on_the_simplex(spec, objectives):
     np.testing.assert_allclose(weights.sum(axis=1), 1.0)
 
 
-@pytest.mark.parametrize("spec", ["dirichlet", "gaussian", "shared:2,2"])
+@pytest.mark.parametrize("spec", ["dirichlet", "interior", "gaussian", "shared:2,2"])
 def test_draws_follow_the_seed(spec):
     first, again, other = (preferences(spec, 4, 3, seed=seed) for seed in (1, 1, 2))
     np.testing.assert_array_equal(first, again)
@@ -26,6 +28,23 @@ def test_draws_follow_the_seed(spec):
 def test_a_small_alpha_draws_to_the_corners():
     sharp, flat = (preferences(f"dirichlet:{a}", 200, 3, 1).max(axis=1).mean() for a in (0.1, 10))
     assert sharp > 0.85 > 0.6 > flat
+
+
+@pytest.mark.parametrize(("spec", "share"), [("interior", 0.2), ("interior:0.5", 0.5)])
+def test_interior_weights_are_a_draw_and_a_share_of_even_weights(spec, share):
+    """With a draw of (0.7, 0.3) and a share of 0.2: 0.8 * 0.7 + 0.1 = 0.66 and 0.34."""
+    drawn, weights = preferences("dirichlet", 50, 2, seed=4), preferences(spec, 50, 2, seed=4)
+    np.testing.assert_allclose(weights, drawn * (1 - share) + share / 2)
+    assert weights.min() >= share / 2 > drawn.min()
+    assert preferences(spec, 500, 4, seed=4).min() >= share / 4
+
+
+@pytest.mark.parametrize("spec", ["interior:0", "interior:1", "interior:half"])
+def test_a_share_of_even_weights_is_a_share(spec):
+    with pytest.raises(
+        UserError, match=f"'{spec}' needs a positive number below 1 after the colon"
+    ):
+        preferences(spec, 4, 2, 1)
 
 
 def test_gaussian_is_the_normalised_absolute_normal():

@@ -100,6 +100,7 @@ def places(tmp_path, monkeypatch):
     monkeypatch.setenv("COMITY_DATA", str(own))
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setattr(images, "_DEBIAN", debian)
+    monkeypatch.setattr(images, "_FASHION_ADDRESSES", ())
     monkeypatch.setattr(images, "_CLOTHES", {"train": (2,) * 10, "test": (1,) * 10})
     return found
 
@@ -129,7 +130,7 @@ def test_fashion_mnist_is_found_where_it_is(places, monkeypatch):
 
 
 def test_without_fashion_mnist_it_is_said_where_to_put_it(places):
-    with pytest.raises(UserError, match=r"package dataset-fashion-mnist, or .*COMITY_DATA") as told:
+    with pytest.raises(UserError, match=r"package dataset-fashion-mnist, .*COMITY_DATA") as told:
         find("multi-fashion").model()
     assert all(str(place) in str(told.value) for place in places)
     assert all(name in str(told.value) for name in NAMES)

@@ -3,7 +3,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from comity.datasets.schema import Column, Schema, federated_scales, scale_statistics
+from comity.datasets.scales import federated_scales, scale_statistics
+from comity.datasets.schema import Column, Schema
+from comity.datasets.tables import declared_table
 from comity.errors import UserError
 
 SCHEMA = Schema(
@@ -25,7 +27,7 @@ def columns(**cells: list[str]):
 
 
 def test_cells_become_the_declared_inputs_in_the_declared_order():
-    table = SCHEMA.table(columns(), "a.csv")
+    table = declared_table(SCHEMA, columns(), "a.csv")
     assert table.features == ("age", "work=state", "work=1", "work=other")
     assert table.inputs.tolist() == [[30.0, 0.0, 1.0, 0.0], [55.5, 1.0, 0.0, 0.0]]
     assert table.inputs.dtype == np.float32
@@ -37,8 +39,8 @@ def test_cells_become_the_declared_inputs_in_the_declared_order():
 
 def test_nothing_is_learned_from_the_rows():
     """A file with fewer values has the same inputs, and so has one without rows."""
-    few = SCHEMA.table(columns(work=["state", "state"], sex=["f", "f"]), "a.csv")
-    none = SCHEMA.table({}, "nobody")
+    few = declared_table(SCHEMA, columns(work=["state", "state"], sex=["f", "f"]), "a.csv")
+    none = declared_table(SCHEMA, {}, "nobody")
     assert few.inputs[:, 1:].tolist() == [[1.0, 0.0, 0.0]] * 2
     assert none.inputs.shape == (0, 4)
     assert few.features == none.features
@@ -46,7 +48,7 @@ def test_nothing_is_learned_from_the_rows():
 
 
 def test_unlisted_and_missing_categories_are_other_if_that_is_listed():
-    table = SCHEMA.table(columns(work=["circus", ""]), "a.csv")
+    table = declared_table(SCHEMA, columns(work=["circus", ""]), "a.csv")
     assert table.inputs[:, 1:].tolist() == [[0.0, 0.0, 1.0]] * 2
     assert table.notes == ("a.csv: 2 cells of work count as other",)
 
@@ -71,7 +73,7 @@ def test_unlisted_and_missing_categories_are_other_if_that_is_listed():
 )
 def test_faults_name_row_and_column(cells, text):
     with pytest.raises(UserError, match=text):
-        SCHEMA.table(columns(**cells), "a.csv")
+        declared_table(SCHEMA, columns(**cells), "a.csv")
 
 
 @pytest.mark.parametrize("name", ["age", "work", "sex", "paid"])
@@ -79,15 +81,15 @@ def test_an_absent_column_is_named(name):
     given = columns()
     given[name.upper()] = given.pop(name)
     with pytest.raises(UserError, match=f"a.csv: column '{name}' is absent from the header"):
-        SCHEMA.table(given, "a.csv")
+        declared_table(SCHEMA, given, "a.csv")
 
 
 def test_an_undeclared_no_is_one_value():
     """Without a declared no, a file may have one value beside yes, not two."""
     schema = Schema("loans", "paid", "yes", SCHEMA.columns)
-    assert schema.table(columns(paid=["yes", "nope"]), "a.csv").label.tolist() == [1, 0]
+    assert declared_table(schema, columns(paid=["yes", "nope"]), "a.csv").label.tolist() == [1, 0]
     with pytest.raises(UserError, match=r"row 3, column 'paid' is 'Yes'.*'yes' or 'no'"):
-        schema.table(columns(paid=["no", "Yes"]), "a.csv")
+        declared_table(schema, columns(paid=["no", "Yes"]), "a.csv")
 
 
 def test_new_rows_need_the_inputs_only():

@@ -119,5 +119,5 @@ def test_a_fairness_problem_encodes_new_people():
     problem = pickle.loads(pickle.dumps(find("heart-disease-gender-dp")))
     columns = shipped("heart-disease")
     np.testing.assert_array_equal(problem.encode(columns), problem.samples().columns["inputs"])
-    with pytest.raises(UserError, match=r"unknown value of column 'cp' in row 2 .* no symptoms"):
+    with pytest.raises(UserError, match=r"row 2, column 'cp' is '9.0', .* no symptoms"):
         problem.encode(columns | {"cp": ["9.0"] * 920})

@@ -31,6 +31,13 @@ def test_a_comparison_is_a_table_over_runs(comity):
             assert value["std"] == pytest.approx(abs(pair[0] - pair[1]) / 2)
     names = {path.name for path in (comity.home / "c").iterdir()}
     assert {"report.html", "bars.png", "learning.png", "comparison.json"} <= names
+    assert {"comparison.csv", "comparison.tex"} <= names
+    assert (table["verdict"]["seeds"], table["verdict"]["enough_seeds"]) == (2, False)
+    assert any("against learning alone" in text for text in table["verdict"]["sentences"])
+    assert all(sum(row["marks"].values()) == 2 * 4 for row in table["rows"])
+    gain = table["rows"][2]["paired"]["no-communication"]
+    assert {"mean", "std", "each", "interval", "p", "p_holm", "clients"} == gain.keys()
+    assert comity("report", "c").stdout.startswith("Clients that gained")
     assert "fedavg+ft" in comity("report", "c").stdout
 
 

@@ -24,7 +24,7 @@ SIZE = 61 * 64 + 64 + 64 * 32 + 32 + 32 + 1  # numbers of the network: 61 inputs
 @pytest.fixture
 def call(tmp_path, monkeypatch, capsys):
     """The command line without pictures, which have tests of their own; returns what it said."""
-    monkeypatch.setattr("comity.report.write_report", lambda run: None)
+    monkeypatch.setattr("comity.report.write_report", lambda run, kind: None)
     monkeypatch.setattr("comity.report.write_comparison_report", lambda *about: None)
     monkeypatch.setenv("COLUMNS", "200")
     monkeypatch.chdir(tmp_path)
@@ -41,6 +41,20 @@ def call(tmp_path, monkeypatch, capsys):
 
     called.home = tmp_path  # type: ignore[attr-defined]
     return called
+
+
+def test_constant_models_are_those_that_answer_all_alike(call):
+    result = json.loads(call("run", *GERMAN, *SHORT, "--json", "--out", "run"))
+    run = library.open(call.home / "run")
+    problem = run.configuration.get_problem()
+    inputs, constant = problem.columns()["inputs"], []
+    for row, share in zip(result["per_client"], problem.client_rows(), strict=True):
+        with torch.inference_mode():
+            answers = run.model(row["client"])(inputs[share.test]) > 0
+        constant.append(bool(answers.all() or not answers.any()))
+        assert row["constant"] == constant[-1]
+        assert (row["mark"] == "constant") == constant[-1]
+    assert result["verdict"]["counts"]["constant"] == sum(constant)
 
 
 def vectors(result, field="objectives"):
@@ -167,7 +181,7 @@ def test_a_comparison_pools_the_clients_of_all_seeds(call):
     comparison = library.open(call.home / "c")
     seen = []
     for row in json.loads(done)["rows"]:
-        runs = comparison.runs[row["algorithm"], "dirichlet"]
+        runs = comparison.runs[row["algorithm"], "interior"]
         clients = [client for run in runs for client in run.results["per_client"]]
         kept = counted(vectors(clients))
         pooled = row["pooled"]
@@ -278,7 +292,7 @@ def test_plus_ft_in_a_comparison_is_fine_tuning(call):
     )
     comparison = library.open(call.home / "c")
     for entry in ("fedcmoo", "fedcmoo+ft", "fsmgda+ft"):
-        (run,) = comparison.runs[entry, "dirichlet"]
+        (run,) = comparison.runs[entry, "interior"]
         first, second = (next(run.model(client).parameters()) for client in (0, 1))
         assert bool((first == second).all()) == (entry == "fedcmoo")
 
@@ -309,10 +323,12 @@ def test_a_csv_file_is_a_problem(call):
     assert set(result["per_client"][0]["objectives"]) == {"accuracy", "fairness-dp", "fairness-eo"}
     assert result["strict_reference_point"] == [0.45, 0.5, 0.5]
     assert np.sum(list(result["samples"].values()), axis=0).tolist() == [60, 60]
-    assert result["notes"] == []
-    # age, and two values each of sex and of region; eight hidden units
+    assert result["notes"] == [
+        "sex is sensitive and no input (sensitive_inputs = true changes that)"
+    ]
+    # age, and two values of region; eight hidden units
     model = library.open(call.home / "first").model(1)
-    assert [tuple(p.shape) for p in model.parameters()] == [(8, 5), (8,), (1, 8), (1,)]
+    assert [tuple(p.shape) for p in model.parameters()] == [(8, 3), (8,), (1, 8), (1,)]
     call("run", "--config", "first/config.toml", "--workers", 1, "--out", "again")
     for file in ("results.json", "history.jsonl", "config.toml", "models/client-1.safetensors"):
         first = (call.home / "first" / file).read_bytes()
@@ -327,10 +343,10 @@ def test_algorithms_are_compared_on_it(call):
     assert result["problem"] == "loans"
     assert [row["algorithm"] for row in result["rows"]] == ["fedavg", "fedcmoo"]
     assert [row["seeds"] for row in result["rows"]] == [[2, 3]] * 2
-    (run, _) = library.open(call.home / "c").runs["fedcmoo", "dirichlet"]
-    held = run.configuration
+    (run, _) = library.open(call.home / "c").runs["fedcmoo", "interior"]
+    held = run.training_configuration
     assert (held.clients, held.rounds, held.seed) == (2, 2, 2)
-    assert held.problem["data"] == str(call.home / "loans.csv")
+    assert run.described_problem["data"] == str(call.home / "loans.csv")
 
 
 def test_groups_by_rule_and_clients_by_column(call):
@@ -339,7 +355,7 @@ def test_groups_by_rule_and_clients_by_column(call):
     more += 'column = "age"\ngroups = {young = "<= 40", old = "*"}'
     said = call(*config(call, data, more, 'partition = "natural"'), "--out", "r")
     assert np.sum(list(json.loads(said)["samples"].values()), axis=0).tolist() == [80, 40]
-    problem = library.open(call.home / "r").configuration.get_problem()
+    problem = library.open(call.home / "r").training_configuration.get_problem()
     columns = problem.samples().columns
     # ages 20 to 69 come twice, 20 to 39 a third time: 21 ages are young
     assert sorted(columns["group:years"].bincount().tolist()) == [120 - 62, 2 * 21 + 20]
@@ -358,9 +374,9 @@ def test_a_shipped_data_set_can_be_asked_other_questions(call):
 @pytest.mark.parametrize(
     ("missing", "rows", "inputs", "words"),
     [
-        # age, age missing, two sexes, three regions: one of them is missing
-        ("category", 120, 7, ["2 missing values are a category", "age (1)", "region (1)"]),
-        ("drop", 118, 5, ["2 rows with missing values were dropped", "age (1)", "region (1)"]),
+        # age, age missing, three regions: one of them is missing
+        ("category", 120, 5, ["2 missing values are a category", "age (1)", "region (1)"]),
+        ("drop", 118, 3, ["2 rows with missing values were dropped", "age (1)", "region (1)"]),
     ],
 )
 def test_missing_cells_are_treated_as_told_and_noted(call, missing, rows, inputs, words):
@@ -373,7 +389,8 @@ def test_missing_cells_are_treated_as_told_and_noted(call, missing, rows, inputs
     told = config(call, data, f'sensitive = ["sex"]\nmissing = "{missing}"')
     result = json.loads(call(*told, "--out", "r"))
     assert np.sum(list(result["samples"].values())) == rows
-    (note,) = result["notes"]
+    note, sensitive = result["notes"]
+    assert sensitive.startswith("sex is sensitive and no input")
     for word in words:
         assert word in note
     first = next(library.open(call.home / "r").model(0).parameters())

@@ -94,6 +94,19 @@ def test_the_organiser_sees_nothing_private(rehearsal):
     assert b"2 of 2 rounds" in (run / "server.log").read_bytes()
 
 
+def test_a_site_measures_its_groups_and_keeps_the_measures(rehearsal):
+    run = Path(rehearsal[1]["run"])
+    groups = json.loads((run / "bank-b" / "groups.json").read_text())
+    (entry,) = groups["clients"]
+    assert entry["name"] == "bank-b"
+    assert entry["all"] == groups["together"]["all"]
+    assert list(entry["attributes"]["sex"]["values"]) == ["Female", "Male"]
+    assert not (run / "server" / "groups.json").exists()
+    (own,) = json.loads((run / "bank-b" / "results.json").read_text())["per_client"]
+    gap = entry["attributes"]["sex"]["demographic_parity_difference"]["value"]
+    assert own["gaps"]["sex"]["demographic_parity"] == gap
+
+
 def test_a_site_keeps_its_files_to_itself(rehearsal):
     site = Path(rehearsal[1]["run"]) / "bank-a"
     modes = {path: path.stat().st_mode & 0o777 for path in [site, *site.rglob("*")]}

@@ -85,15 +85,14 @@ def test_ctrl_c_leaves_a_run_that_can_go_on(comity):
 def test_a_run_killed_before_its_first_checkpoint_starts_again(comity):
     comity("run", "deep-sea-treasure", *TINY, "--out", "whole")
     comity("run", "--config", "whole/config.toml", "--out", "r")
-    for file in ("checkpoint.safetensors", "results.json"):
-        (comity.home / "r" / file).unlink()
+    (comity.home / "r" / "results.json").unlink()  # the checkpoint is gone since the end
     comity("resume", "r")
     files = [(comity.home / d / "results.json").read_bytes() for d in ("whole", "r")]
     assert files[0] == files[1]
 
 
 def test_damage_is_one_line_and_loses_nothing(comity):
-    comity("run", "deep-sea-treasure", *TINY, "--out", "r")
+    comity("run", "deep-sea-treasure", *TINY, "--set", "keep_checkpoint=true", "--out", "r")
     run = comity.home / "r"
     (run / "results.json").unlink()
     checkpoint = run / "checkpoint.safetensors"
@@ -140,3 +139,43 @@ def test_workers_of_a_killed_comparison_end_with_it(comity):
     before = [history.read_bytes() for history in histories]
     time.sleep(1)
     assert [history.read_bytes() for history in histories] == before
+
+
+def test_sigterm_of_a_comparison_leaves_nothing_but_how_to_go_on(comity):
+    process = start(
+        comity, "compare", "deep-sea-treasure", *LONGER, "--rounds", "400", "--algorithms",
+        "fedavg,fedpref", "--seeds", "1", "--workers", "2", "--out", "c"
+    )  # fmt: skip
+    for name in ("fedavg", "fedpref"):
+        wait_for_rounds(comity.home / "c" / f"{name}_dirichlet" / "seed-1" / "history.jsonl", 1)
+    os.kill(process.pid, signal.SIGTERM)
+    _, errors = process.communicate(timeout=60)  # also waits for the resource tracker
+    assert process.returncode == 143
+    *progress, last = errors.splitlines()
+    assert last == "interrupted; go on with: comity resume c"
+    assert all(line.startswith("c: ") for line in progress), "no warning of leaked objects"
+
+
+def test_interrupted_while_it_is_drawn_a_run_is_resumed_by_drawing_it(comity):
+    code = (
+        "import comity.report.writing as w, comity.cli\n"
+        "def stop(*arguments):\n    raise KeyboardInterrupt\n"
+        "w.report_run = stop\n"
+        "comity.cli.main()"
+    )
+    arguments = ["run", "deep-sea-treasure", *TINY, "--out", "r"]
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments], cwd=comity.home, capture_output=True, text=True
+    )
+    assert done.returncode == 130
+    assert done.stderr == "interrupted; go on with: comity resume r\n"
+    results = (comity.home / "r" / "results.json").read_bytes()
+    assert not (comity.home / "r" / "report.html").exists()
+    again = comity("resume", "r", "--figures", "svg")
+    assert again.stderr == "r is finished; only its report is missing, and is drawn now.\n"
+    assert "Report: r/report.html" in again.stdout
+    assert (comity.home / "r" / "results.json").read_bytes() == results
+    assert {path.stem for path in (comity.home / "r").glob("*.svg")} == {
+        path.stem for path in (comity.home / "r").glob("*.png")
+    }
+    assert "finished already" in comity("resume", "r", code=2).stderr

@@ -29,7 +29,7 @@ def runs(tmp_path_factory):
     """Three runs that all tests read: any preference, none, and environments."""
     home = tmp_path_factory.mktemp("models")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("comity.report.write_report", lambda run: None)
+        patch.setattr("comity.report.write_report", lambda run, kind: None)
         patch.chdir(home)
         for name, words in {
             "any": ["german-credit-gender-dp", "--algorithm", "praffl", *SHORT, *FEW],
@@ -47,6 +47,7 @@ def runs(tmp_path_factory):
             columns = {column: cells[:4] for column, cells in shipped("german-credit").items()}
             change(columns)
             (home / f"{name}.csv").write_text(text_of(columns))
+        (home / "all.csv").write_text(text_of(shipped("german-credit")))
         with gzip.open(home / "rows.csv.gz", "wt") as file:
             file.write((home / "rows.csv").read_text())
     return home
@@ -137,7 +138,8 @@ def test_predict_writes_a_new_file_only(call, tmp_path):
 
 def test_predict_as_json(call, tmp_path):
     said = json.loads(call("predict", "any", "--client", 1, *WISH, "rows.csv", "--json"))
-    assert set(said) == {"run", "client", "preference", "answers"}
+    assert set(said) == {"run", "client", "name", "preference", "answers"}
+    assert said["name"] == "1"
     assert (said["run"], said["client"], said["preference"]) == ("any", 1, [0.7, 0.3])
     lines = call("predict", "any", "--client", 1, *WISH, "rows.csv").splitlines()[1:]
     told = [f"{a['row']},{a['probability']:.6f},{a['answer']}" for a in said["answers"]]
@@ -199,7 +201,7 @@ def test_bad_preferences(call, command, preference, words):
 ANYWHERE = {
     "client out of range": (["any", "--client", "3"], ["client = 3", "0 to 2"]),
     "negative client": (["any", "--client", "-1"], ["client = -1", "0 to 2"]),
-    "client of no number": (["any", "--client", "first"], ["--client"]),
+    "unknown client": (["any", "--client", "first"], ["unknown client 'first'", "0, 1, 2"]),
     "no client": (["any"], ["--client"]),
     "unfinished": (["half", "--client", "1"], ["half is not finished", "comity resume half"]),
     "no preference taken": (
@@ -220,7 +222,10 @@ def test_bad_runs_and_clients(call, runs, command, arguments, words):
 
 
 DATA = {
-    "missing columns": ("lacking.csv", ["columns duration, age", "amount"]),
+    "missing columns": (
+        "lacking.csv",
+        ["2 faults", "'duration' is absent", "'age' is absent"],
+    ),
     "unknown category": ("odd.csv", ["'purpose'", "row 4", "A499", "A43"]),
     "text for a number": ("words.csv", ["row 4", "'age'", "must be a number", "'old'"]),
     "empty file": ("empty.csv", ["empty.csv", "column names"]),
@@ -251,9 +256,54 @@ def test_bad_targets(call, runs):
 
 
 def test_a_comparison_is_no_run(call, runs, monkeypatch):
-    monkeypatch.setattr("comity.report.write_report", lambda run: None)
+    monkeypatch.setattr("comity.report.write_report", lambda run, kind: None)
     monkeypatch.setattr("comity.report.write_comparison_report", lambda *about: None)
     words = ["tiny-people", "--algorithms", "fedavg", "--seeds", "1", *SHORT, "--out", "side"]
     call("compare", *words)
     said = call("predict", "side", "--client", 1, "rows.csv", code=2)
     assert "side is not a single run" in said
+
+
+# -- measures of new rows ------------------------------------------------------------------
+
+
+def test_report_measures_new_rows_per_group(call, runs):
+    text = call("predict", "any", "--client", 1, "all.csv", "--report", "--json")
+    values = json.loads(text)
+    gender = values["groups"]["attributes"]["gender"]
+    sex, risk = shipped("german-credit")["personal_status_sex"], shipped("german-credit")[LABEL]
+    yes = [answer["answer"] for answer in values["answers"]]
+    women = [number for number, code in enumerate(sex) if code == "A92"]
+    assert gender["values"]["female"]["rows"] == len(women) == 310
+    rate = sum(yes[number] for number in women) / 310
+    assert gender["values"]["female"]["selection_rate"]["value"] == pytest.approx(rate, abs=1e-6)
+    right = sum(yes[number] and risk[number] == "1" for number in women)
+    assert gender["values"]["female"]["true_positives"] == right
+    table = call("predict", "any", "--client", 1, "all.csv", "--report")
+    assert "Groups in all.csv, model of 1" in table
+    assert "gender = female" in " ".join(table.split())
+
+
+@pytest.mark.parametrize(
+    ("file", "words"),
+    [("unlabelled", f"data: the rows have no label: add the column '{LABEL}'")],
+)
+def test_report_needs_the_label(file, words, call):
+    assert words in call("predict", "any", "--client", 1, f"{file}.csv", "--report", code=2)
+
+
+def test_export_writes_a_card(call, runs):
+    text = call("export", "none", "--client", 0, "card.safetensors")
+    assert "Card: card.card.md" in text
+    assert (runs / "card.card.md").read_text().startswith("# Model card: ")
+
+
+def test_cross_prints_every_model_for_every_client(call, runs):
+    values = json.loads(call("cross", "none", "--json"))
+    results = json.loads((runs / "none" / "results.json").read_text())
+    own = [values["vectors"][client][client] for client in range(3)]
+    assert own == [list(row["objectives"].values()) for row in results["per_client"]]
+    assert "How each client is served" in call("cross", "none")
+    call("export", "none", "--client", 0, "crossed.safetensors")
+    one = json.loads(call("cross", "none", "--model", "crossed.safetensors", "--json"))
+    assert one["models"] == ["crossed.safetensors"]

@@ -41,12 +41,27 @@ def test_json_has_every_field_and_the_directory_every_file(finished):
     assert result["communication"]["bytes_down"] == 4 * 4 * model
     names = {path.name for path in (comity.home / "run").iterdir()}
     assert names >= {
-        *("config.toml", "history.jsonl", "checkpoint.safetensors", "models", "results.json"),
+        *("config.toml", "history.jsonl", "models", "results.json"),
         *("timing.json", "report.html", "front.png", "mixing.png", "clusters.png", "rewards.png"),
     }
     stored = json.loads((comity.home / "run" / "results.json").read_text())
     assert "seconds" not in stored
     assert {**stored, "seconds": result["seconds"], "run": "run"} == result
+
+
+def test_the_verdict_is_first_in_json_and_terminal(finished):
+    comity, result = finished
+    verdict = result["verdict"]
+    assert next(iter(result)) == "verdict"
+    assert sum(verdict["counts"].values()) == 4
+    for row in result["per_client"]:
+        gain = row["scalarised"] - row["trivial"]
+        assert (row["mark"] == "gained") == (gain > 0.001 * max(1, abs(row["trivial"])))
+        assert 1 <= row["kept_round"] <= 5
+    rounds = [row["kept_round"] for row in result["per_client"]]
+    assert verdict["kept"] == {"rule": "client", "first": min(rounds), "last": max(rounds)}
+    shown = " ".join(comity("report", "run").stdout.split())
+    assert shown.startswith(verdict["sentences"][0])
 
 
 def test_the_model_of_a_client_is_what_was_judged(finished):

@@ -22,6 +22,7 @@ from comity.federation.server import RoundRecord, Server
 from comity.federation.site import Membership, Site
 from comity.federation.transports.memory import MemoryTransport
 from comity.federation.wire import Kind
+from tests.classics import NAMES
 from tests.laws.conftest import CASES, EVERYBODY, WRAPPED, settings_of
 from tests.tiny import tiny
 
@@ -139,6 +140,33 @@ VARIANTS: dict[str, dict[str, Any]] = {
 def test_variants_of_a_run_equal_the_simulation(algorithm, name, tmp_path):
     problem = "tiny-people"
     check_equal(configuration_of(algorithm=algorithm, problem=problem, **VARIANTS[name]), tmp_path)
+
+
+@pytest.mark.parametrize("participation", [1.0, 0.5])
+@pytest.mark.parametrize("name", NAMES)
+def test_algorithms_of_a_users_own_equal_the_simulation(name, participation, tmp_path):
+    """Among them steps that travel, a control variate that stays, and a loss before training."""
+    more = {"sizes": "8,4,2", "supervised": {"local_epochs": 2, "batch_size": 48}}
+    values = {"problem": "tiny-people", "algorithm": name, "participation": participation, **more}
+    check_equal(configuration_of(**values), tmp_path)
+
+
+def test_a_lost_control_variate_equals_the_simulated_absence(tmp_path):
+    values = {"problem": "tiny-people", "algorithm": "classics:Scaffold"}
+    deployment = Lossy(
+        configuration_of(**values), tmp_path, when=(2, "round"), what="answer lost, restart"
+    )
+    deployment.run()
+    _, kept, last = simulated(configuration_of(**values, absences=[[2, 1, "round"]]))
+    assert equal(deployment.models(True), kept)
+    assert equal(deployment.models(False), last)
+
+
+def test_steps_travel_where_they_are_declared(tmp_path):
+    agreement = Agreement(configuration_of(problem="tiny-people", algorithm="classics:FedNova"))
+    assert agreement.statistics == ["size", "steps"]
+    plain = Agreement(configuration_of(problem="tiny-people", algorithm="fedavg"))
+    assert plain.statistics == ["size"]
 
 
 def test_travelling_target_networks_equal_the_simulation(tmp_path):

@@ -84,7 +84,7 @@ def test_the_kept_models_of_all_clients_are_those_of_one_round(values, best, mon
 @pytest.mark.parametrize("values", TOGETHER, ids=words)
 def test_the_choice_is_by_the_mean_hypervolume_on_validation(values, monkeypatch, tmp_path):
     """Of the one vector that a model brings, or of all that it spans."""
-    monkeypatch.setattr(comity.report, "write_report", lambda run: None)
+    monkeypatch.setattr(comity.report, "write_report", lambda run, kind: None)
     configuration = federation(values, keep_scope="federation")
     algorithm, problem = configuration.get_algorithm(), configuration.get_problem()
     seen: list[float] = []

@@ -509,6 +509,17 @@ def test_a_fault_in_a_site_file_is_named(name, tmp_path):
         read_site(tmp_path / "bank-b.toml")
 
 
+def test_code_that_a_policy_does_not_name_is_not_even_imported(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "unread.py").write_text("raise SystemExit('imported')")
+    write(tmp_path, federation_values(algorithm="unread:Mine"))
+    with pytest.raises(RefusedError, match=r"policy\.algorithms: .* runs unread:Mine, code that"):
+        read_site(tmp_path / "bank-b.toml")
+    policy = {"algorithms": ["classics:FedNova"], "statistics": ["size", "steps"]}
+    write(tmp_path, federation_values(algorithm="classics:FedNova"), policy=policy)
+    assert check_site(read_site(tmp_path / "bank-b.toml"))["policy"] is None
+
+
 @pytest.mark.parametrize(
     ("preference", "text"), [([0.5], "2"), ([0.5, 0.6], "sum"), ([1.5, -0.5], "-0.5")]
 )

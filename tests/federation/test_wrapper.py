@@ -35,7 +35,7 @@ OTHERS = ["cfl", "fedamp", "fedfomo", "fedpref", "matfl", "no-communication"]
 
 @pytest.fixture(autouse=True)
 def _no_pictures(monkeypatch):
-    monkeypatch.setattr(comity.report, "write_report", lambda run: None)
+    monkeypatch.setattr(comity.report, "write_report", lambda run, kind: None)
     monkeypatch.setattr(comity.report, "write_comparison_report", lambda *made: None)
 
 

@@ -8,7 +8,9 @@ import comity.report
 import comity.runs.execute
 from comity.algorithms import algorithms
 
-ALGORITHMS = sorted(algorithms())
+ALGORITHMS = sorted(
+    name for name, cls in algorithms().items() if cls.__module__.startswith("comity.")
+)
 ACTING = [name for name in ALGORITHMS if "losses" not in algorithms()[name].needs]
 
 
@@ -74,5 +76,5 @@ def name(request) -> str:
 @pytest.fixture(autouse=True)
 def _bare(monkeypatch) -> None:
     """Laws are about bits: no pictures, and a checkpoint after every round."""
-    monkeypatch.setattr(comity.report, "write_report", lambda run: None)
+    monkeypatch.setattr(comity.report, "write_report", lambda run, kind: None)
     monkeypatch.setattr(comity.runs.execute, "_CHECKPOINT_SECONDS", 0.0)

@@ -143,6 +143,9 @@ def mixed(
 ) -> Mapping[str, Mixing | Pick]:
     """What the server makes of a round, with something in the place of its means or without."""
     algorithm = prepared(name, survey)
+    if algorithm.surveys:
+        nobody = {key: values[:0] for key, values in random_survey(1, 1).values.items()}
+        round = replace(round, survey=survey or Survey((), nobody))
     mixings = algorithm.mix(round)
     if wrapper is None:
         return mixings
@@ -194,6 +197,7 @@ def assert_honest(name: str, round: Round, wrapper: ConFREE | None) -> None:
     for survey in (None, random_survey(1, len(round.participants))):
         for mixing in mixed(name, round, survey, wrapper).values():
             mixing.check(len(round.sent))
+            assert (mixing.weights >= 0).all()
             assert set(mixing.route.values()) <= set(range(len(mixing.weights)))
             base = mixing.base if isinstance(mixing, Mixing) else None
             assert base is None or len(base) == len(mixing.weights)

@@ -93,6 +93,15 @@ def test_2_one_fleet_or_many_of_clients_with_unequal_work(uneven):
             np.testing.assert_allclose(models[0][name], other[name], rtol=1e-3, atol=1e-4)
 
 
+@pytest.mark.parametrize("rule", ["initial", "units", "ends"])
+def test_2_one_fleet_or_many_whatever_losses_are_divided_by(rule):
+    settings = {"algorithm": "fedavg", "problem": "tiny-people", "supervised": {"normalise": rule}}
+    whole, *others = ends(settings)
+    for other in others:
+        for name in whole:
+            np.testing.assert_allclose(whole[name], other[name], rtol=1e-3, atol=1e-4)
+
+
 @pytest.mark.parametrize(
     "values",
     [
@@ -102,6 +111,8 @@ def test_2_one_fleet_or_many_of_clients_with_unequal_work(uneven):
         {"algorithm": "fedfb", "keep_scope": "federation", "fedfb": {"alpha": 1.0}},
         {"algorithm": "lft-ensemble", "keep": "last"},
         {"algorithm": "lft-fedavg", "sizes": "8,4,2,1", "supervised": {"local_epochs": 2}},
+        {"algorithm": "fedpref", "supervised": {"normalise": "units", "warm_up": 0.6}},
+        {"algorithm": "fedavg", "supervised": {"normalise": "ends"}},
     ],
     ids=lambda values: "-".join(str(v) for v in values.values() if isinstance(v, str)),
 )

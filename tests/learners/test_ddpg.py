@@ -295,7 +295,7 @@ def test_a_learner_that_does_not_fit_the_actions_is_refused():
 )
 @pytest.mark.parametrize("name", REAL)
 def test_every_algorithm_runs(name, algorithm, tmp_path, monkeypatch):
-    monkeypatch.setattr("comity.report.write_report", lambda run: None)
+    monkeypatch.setattr("comity.report.write_report", lambda run, kind: None)
     plain = find(name)
     problem = replace(
         plain,

@@ -240,7 +240,7 @@ def people(change: dict[int, float] | None = None) -> DataProblem:
         age[row] = value
     sex, paid = ["f", "m"] * 40, ["yes", "yes", "no", "no"] * 20
     columns = {"age": age, "sex": sex, "paid": paid}
-    problem = table_problem(columns, label="paid", sensitive=["sex"])
+    problem = table_problem(columns, label="paid", sensitive=["sex"], features=["age", "sex"])
     return problem.partitioned(2, 3, "stratified", "equal")
 
 

@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.func import vmap
 
+from comity.configuration import configure
 from comity.problems import find, problems
 from comity.problems.fairness import Aim, FairnessProblem, fairness_problem, gap, relaxed
 
@@ -159,3 +160,38 @@ def test_the_constant_classifier_stands_beside():
     np.testing.assert_allclose(vectors[:, 0], 0.7, atol=0.02)  # 700 of 1000 are good
     measures = problem.trivial_measures(vectors, np.full((4, 2), 0.5))
     assert measures["hypervolume"] == pytest.approx(vectors[:, 0].max())
+
+
+# -- defaults ------------------------------------------------------------------------------
+
+
+def test_losses_are_brought_to_the_unit_of_scores():
+    """Cross entropy in bits: a coin has 1; a relaxed gap lies between 0 and 1/2."""
+    problem = posed(Aim("sex", "dp", 2), Aim("sex", "eo", 2), regulariser=0.0)
+    assert problem.loss_units() == (pytest.approx(0.6931472), 0.5, 0.5)
+    everybody = batch([1, 0, 1, 0], [0, 0, 1, 1])
+    coin = problem.losses(torch.zeros(4, 1), everybody) / torch.tensor(problem.loss_units())
+    torch.testing.assert_close(coin, torch.tensor([1.0, 0.0, 0.0]))
+    # yes to the first group, no to the second: half of the answers are wrong, and the gap is whole
+    sure = torch.tensor([[9.0], [9.0], [-9.0], [-9.0]])
+    bad = problem.losses(sure, everybody) / torch.tensor(problem.loss_units())
+    assert bad[0] > 0.5
+    torch.testing.assert_close(bad[1:], torch.ones(2), atol=0.01, rtol=0)
+
+
+@pytest.mark.parametrize(
+    "name", ["adult-gender-dp", "law-school-race-eo", "heart-disease-gender-dp"]
+)
+def test_every_client_wants_something_of_everything_by_default(name):
+    configuration = configure({"problem": name, "clients": 4, "seed": 3})
+    assert configuration.learner_settings["normalise"] == "units"
+    assert configuration.preferences == "interior"
+    assert configuration.get_preferences().min() >= 0.1
+
+
+def test_the_thesis_rules_are_a_preset():
+    values = {"problem": "adult-gender-dp", "algorithm": "fedpref", "preset": "thesis-fairness"}
+    configuration = configure(values)
+    assert configuration.learner_settings["normalise"] == "initial"
+    assert configuration.learner_settings["learning_rate"] == 0.01  # table A.12
+    assert (configuration.preferences, configuration.partition) == ("dirichlet", "naive")

@@ -29,6 +29,12 @@ def test_objectives_keep_the_order_of_the_attributes():
     assert np.isfinite(partitioned.trivial(range(2), 1, 1)).all()
 
 
+def test_own_tables_have_the_defaults_of_fairness_problems():
+    problem = table_problem(columns(), label="paid", sensitive=["sex"])
+    assert problem.defaults["normalise"] == "units"
+    assert problem.run_defaults == {"preferences": "interior"}
+
+
 def columns(rows: int = 120):
     g = np.random.default_rng(5)
     return {

@@ -37,7 +37,7 @@ class Page(HTMLParser):
 
     def handle_data(self, data: str) -> None:
         if self._open:
-            self.tables[-1][-1][-1] += data
+            self.tables[-1][-1][-1] += data.replace("★\u00a0", "★ ").replace("±\u00a0", "± ")
 
     def table(self, first: str) -> list[list[str]]:
         return next(table for table in self.tables if table[0][0] == first)

@@ -108,6 +108,7 @@ def test_a_comparison_shows_what_counts_for_data(compared: Comparison) -> None:
     (table,) = comparison_tables(compared.results, compared.runs)
     assert [str(column.header) for column in table.columns] == [
         "algorithm",
+        "mean scala- rised ↑",
         "pooled hyper- volume ↑",
         "hyper- volume ↑",
         "strict hyper- volume ↑",
@@ -118,13 +119,14 @@ def test_a_comparison_shows_what_counts_for_data(compared: Comparison) -> None:
     ]
     fedavg, _, trivial = rows_of(table)
     # the union of (0.8, 0.8) and (0.7, 0.9) reaches further than either
-    assert fedavg[1:3] == ["0.71", "0.635 ± 0.005"]
-    assert fedavg[7] == "0.5 ± 0.17"
+    assert fedavg[2:4] == ["0.71", "0.635 ± 0.005"]
+    assert fedavg[8] == "0.5 ± 0.17"
     known = compared.results["trivial"]
-    assert trivial[:2] == ["trivial", "–"]
-    assert float(trivial[2]) == pytest.approx(known["hypervolume"], abs=1e-4)
-    assert float(trivial[5]) == pytest.approx(known["accuracy"], abs=1e-4)
-    assert trivial[6:] == ["1", "0"]
+    assert float(trivial[1]) == pytest.approx(known["mean_scalarised"], abs=1e-4)
+    assert (trivial[0], trivial[2]) == ("trivial", "–")
+    assert float(trivial[3]) == pytest.approx(known["hypervolume"], abs=1e-4)
+    assert float(trivial[6]) == pytest.approx(known["accuracy"], abs=1e-4)
+    assert trivial[7:] == ["1", "0"]
     text = " ".join(printed(table, width=80).split())
     assert "(0.65, 0.5)" in text
     assert "Pooled: of all seeds' clients as one set." in text
@@ -170,8 +172,9 @@ def test_samples_of_unequal_clients_are_a_range(data_run: Make) -> None:
 def test_the_page_of_a_comparison_has_pooled_measures_and_fronts(compared: Comparison) -> None:
     path = write_comparison_report(compared.path / "all", compared.results, compared.runs)
     assert (path.parent / "fronts.png").is_file()
-    kept, last = Page(path).tables
+    kept, _, last = Page(path).tables
     assert kept[0][2:] == [
+        "mean scalarised ↑",
         "pooled hypervolume ↑",
         "hypervolume ↑",
         "strict hypervolume ↑",
@@ -283,7 +286,7 @@ def test_fronts_of_which_no_run_is_there_leave_an_empty_panel(compared: Comparis
 def test_bars_have_a_panel_for_pooled_hypervolumes(compared: Comparison) -> None:
     figure = bars(compared.results)
     titles = [axes.get_title() for axes in figure.axes]
-    assert titles[:2] == ["pooled hypervolume ↑", "hypervolume ↑"]
+    assert titles[:3] == ["mean scalarised ↑", "pooled hypervolume ↑", "hypervolume ↑"]
     assert legend(figure) == ["dirichlet", "trivial"]
 
 
@@ -301,7 +304,8 @@ def test_curves_run_over_training_steps(data_run: Make, compared: Comparison) ->
 
 def test_undefined_scores_are_dashes_and_are_explained(data_run: Make) -> None:
     run = data_run(UNDEFINED)
-    assert rows_of(clients_table(run.results))[1][3:] == ["–", "–"]
+    assert rows_of(clients_table(run.results))[1][3:5] == ["–", "–"]
+    assert rows_of(clients_table(run.results))[1][-1] == "undefined"
     text = " ".join(printed(run_table(run.results)).split())
     assert "undefined 0.3333" in text
     assert "Undefined: the share of clients" in text
@@ -329,7 +333,7 @@ def test_nothing_defined_at_all_is_still_reported(data_run: Make) -> None:
     made.rewrite_history(lines)
     run = rewrite(made, forget)
     assert write_report(run).is_file()
-    assert rows_of(clients_table(run.results))[0][-1] == "–"
+    assert rows_of(clients_table(run.results))[0][4] == "–"
     for chart in (front_chart(run), rewards_chart(run)):
         json.dumps(chart, allow_nan=False)
     row = {

@@ -24,7 +24,8 @@ from comity.runs.directory import Run
 
 def test_every_client_has_its_row(real: Run) -> None:
     table = Page(write_report(real)).table("client")
-    assert table[0] == ["client", "preference", "treasure", "time", "scalarised", "regret"]
+    objectives = ["treasure", "time", "scalarised", "regret"]
+    assert table[0] == ["client", "preference", *objectives, "trivial", "outcome"]
     assert [row[0] for row in table[1:]] == ["0", "1", "2", "3"]
     for row, client in zip(table[1:], real.results["per_client"], strict=True):
         assert float(row[4].replace("−", "-")) == pytest.approx(client["scalarised"], abs=5e-3)
@@ -109,20 +110,6 @@ def test_runs_share_the_script_of_the_directory_that_they_belong_to(
     assert not list(run.path.glob("plotly*"))
 
 
-def test_the_directory_of_the_script_can_be_given(made: Callable[..., Run], tmp_path: Path) -> None:
-    run = made([[8.2, -3.0]], preferences=[[0.5, 0.5]], name="here/run")
-    path = write_report(run, tmp_path)
-    (source,) = [str(script["src"]) for script in Page(path).scripts if "src" in script]
-    assert source.startswith("../../plotly-")
-    assert len(list(tmp_path.glob("plotly*"))) == 1
-
-
-def test_a_page_without_charts_needs_no_script(made: Callable[..., Run]) -> None:
-    run = made([[0.9], [0.8]], problem="usps-mlp", algorithm="fedavg", partition="stratified")
-    assert not Page(write_report(run)).scripts
-    assert not list(run.path.glob("plotly*"))
-
-
 def test_what_comes_from_data_is_escaped(made: Callable[..., Run]) -> None:
     kept = [[8.2, -3.0]]
     history = [entry(1, kept, events=[f"bad {EVIL}"]), entry(2, kept), entry(3, kept)]
@@ -204,7 +191,9 @@ def test_a_comparison_has_its_table_and_pictures(made: Callable[..., Run], tmp_p
     assert path == tmp_path / "all" / "report.html"
     names = {p.name for p in path.parent.iterdir()}
     (script,) = [name for name in names if name.startswith("plotly-")]
-    assert names == {"report.html", "bars.png", "solutions.png", "learning.png", script}
+    tables = {"comparison.csv", "comparison.tex"}
+    pictures = {"bars.png", "solutions.png", "learning.png"}
+    assert names == {"report.html", script} | tables | pictures
     kept, last = Page(path).tables
     assert kept == [
         ["algorithm", "preferences", "mean regret ↓"],

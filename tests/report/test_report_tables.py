@@ -55,8 +55,8 @@ def test_a_runs_measures_stand_beside_the_baselines() -> None:
         "optimum",
     ]
     assert rows_of(table) == [
-        ["mean regret ↓", "0.25", "21.8", "67", "–"],
         ["mean scalarised ↑", "3.5", "−18", "−63", "3.75"],
+        ["mean regret ↓", "0.25", "21.8", "67", "–"],
         ["hypervolume ↑", "2,283", "2,176", "1", "2,303"],
     ]
     assert "(−1, −101)" in printed(table)
@@ -64,7 +64,7 @@ def test_a_runs_measures_stand_beside_the_baselines() -> None:
 
 def test_last_models_that_equal_the_kept_ones_are_shown_as_such() -> None:
     results = {key: value for key, value in RESULTS.items() if key != "metrics_last"}
-    assert rows_of(run_table(results))[0][:3] == ["mean regret ↓", "0.25", "0.25"]
+    assert rows_of(run_table(results))[1][:3] == ["mean regret ↓", "0.25", "0.25"]
 
 
 def test_each_client_has_a_row_and_noise_is_no_regret() -> None:
@@ -103,7 +103,7 @@ def test_the_best_of_each_distribution_is_marked() -> None:
     x, y = comparison_tables(comparison)
     assert rows_of(x) == [["a", "2 ± 0.5", "10 ± 0.5 ★"], ["b", "1 ± 0.5 ★", "9 ± 0.5"]]
     assert rows_of(y) == [["a", "5 ± 0.5 ★", "10 ± 0.5"], ["b", "6 ± 0.5", "11 ± 0.5 ★"]]
-    text = printed(y)
+    text = " ".join(printed(y).split())
     assert "y preferences" in text
     assert "(−1, −101)" in text
     assert "3 seeds" in text

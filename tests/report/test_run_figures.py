@@ -13,8 +13,10 @@ from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.image import imread
 
+from comity.report import FigureKind
 from comity.report.figures import clusters, draw_run, front, mixing, rewards, similarity
 from comity.report.figures.style import DPI
+from comity.report.html.charts import rewards_chart
 from comity.report.html.run_page import run_page
 from comity.report.series.clusters import agreement, cluster_tree
 from comity.runs.directory import Run
@@ -318,3 +320,68 @@ def test_a_run_without_a_single_judged_model_still_has_its_pictures(
     left = rewards(run).axes[0]
     assert "kept (best validated)" not in [line.get_label() for line in left.lines]
     assert "trivial\u00a0−50" in left.get_xlabel()
+
+
+@pytest.mark.parametrize("clients", [2, 3, 20])
+def test_the_label_beside_clusters_is_whole(made: Callable[..., Run], clients: int) -> None:
+    kept = [[8.2, -3.0]] * clients
+    told = [list(range(clients))]
+    run = made(kept, [entry(number, kept, clusters=told) for number in (1, 2, 3)])
+    figure = clusters(run)
+    assert figure is not None
+    figure.canvas.draw()
+    label = figure.axes[-1].yaxis.label
+    assert " ".join(label.get_text().split()) == "mean weight on treasure in the final cluster"
+    box, edge = label.get_window_extent(), figure.bbox
+    assert box.y0 >= edge.y0
+    assert box.y1 <= edge.y1
+    assert box.x1 <= edge.x1
+
+
+def test_the_legend_of_the_front_hides_no_point(made: Callable[..., Run]) -> None:
+    figure = front(made([[0.0, -100.0]] * 3, preferences=SPREAD))
+    (legend,) = figure.legends
+    figure.canvas.draw()
+    assert legend.get_window_extent().y0 >= figure.axes[0].get_window_extent().y1
+
+
+def test_names_of_rounds_stand_apart(made: Callable[..., Run]) -> None:
+    kept = [[8.2, -3.0]] * 3
+    lines = [entry(1, kept), entry(2, kept), entry(3, kept, steps=[201] * 3)]
+    lines[2]["validation_steps"] = [20] * 3
+    figure = rewards(made(kept, lines, preferences=SPREAD))
+    figure.canvas.draw()
+    top = next(iter(figure.axes[0].child_axes))
+    assert [tick.get_text() for tick in top.get_xticklabels()] == ["1", "end"]
+
+
+def test_a_line_below_the_axis_of_the_chart_says_so(made: Callable[..., Run]) -> None:
+    far, near = [[0.0, -100.0]] * 3, [[8.2, -3.0]] * 3
+    lines = [entry(1, near, trained=far), entry(2, near, trained=near), entry(3, near)]
+    run = made(near, lines, preferences=[[0.5, 0.5]] * 3)
+    chart = rewards_chart(run)
+    floor = chart["layout"]["yaxis"]["range"][0]
+    names = [trace["name"] for trace in chart["data"] if min(trace["y"]) < floor]
+    assert names == [
+        "after local training (below the axis: −50)",
+        "trivial (below the axis: −50)",
+    ]
+    above = [trace["name"] for trace in chart["data"] if min(trace["y"]) >= floor]
+    assert above == ["kept (best validated)", "optimum"]
+
+
+@pytest.mark.parametrize("kind", ["pdf", "svg"])
+def test_pictures_are_written_in_another_format_beside_png(
+    made: Callable[..., Run], kind: FigureKind
+) -> None:
+    run = made([[8.2, -3.0]] * 3, preferences=SPREAD)
+    pictures = draw_run(run, kind)
+    assert {path.suffix for path in pictures.values()} == {".png"}, "pages show these"
+    first = {path: path.read_bytes() for path in run.path.glob(f"*.{kind}")}
+    assert {path.stem for path in first} == set(pictures)
+    starts = {"pdf": b"%PDF-", "svg": b"<?xml "}
+    assert all(content.startswith(starts[kind]) for content in first.values())
+    draw_run(run, kind)
+    assert {path: path.read_bytes() for path in first} == first, "equal figures, equal bytes"
+    plain = {path.suffix for path in draw_run(run).values()}
+    assert plain == {".png"}

@@ -27,10 +27,12 @@ from comity.report.figures import (
     rounds,
     scores,
 )
+from comity.report.gains import gain_cells
 from comity.report.html.charts import learning_chart
-from comity.report.measures import gain_text
+from comity.report.html.single_charts import rounds_chart, scores_chart
+from comity.report.series.curves import curves
 from comity.report.series.partition import class_counts
-from comity.report.tables import clients_table, comparison_tables, run_table
+from comity.report.tables import clients_table, comparison_tables, gains_table, run_table
 from comity.runs.compare import Comparison, tabulate
 from comity.runs.directory import Run
 
@@ -90,7 +92,12 @@ def text_of(path: Path) -> str:
 
 def test_a_runs_tables_speak_of_accuracy_alone(seen: Make) -> None:
     run = seen()
-    assert rows_of(clients_table(run.results)) == [["0", "0.9"], ["1", "0.8"], ["2", "0.7"]]
+    values = [f"{client['trivial']:.4g}" for client in run.results["per_client"]]
+    assert rows_of(clients_table(run.results)) == [
+        ["0", "0.9", values[0], "gained"],
+        ["1", "0.8", values[1], "gained"],
+        ["2", "0.7", values[2], "gained"],
+    ]
     results = {**run.results, "metrics": {**run.results["metrics"], "global_accuracy": 0.5}}
     table = run_table(results)
     trivial = f"{run.results['trivial']['accuracy']:.4g}"
@@ -110,18 +117,29 @@ def test_a_wrapped_algorithm_stands_beside_its_host(compared: Comparison) -> Non
     assert difference["each"] == [0.05, 0.0]
     assert (difference["mean"], difference["std"]) == (0.025, 0.025)
     (table,) = comparison_tables(compared.results, compared.runs)
-    assert [str(column.header) for column in table.columns] == [
-        "algorithm",
-        "accuracy ↑",
-        "over host",
-    ]
+    assert [str(column.header) for column in table.columns] == ["algorithm", "accuracy ↑"]
     first, second, trivial = rows_of(table)
-    assert first == ["fedrep", "0.8 ± 0", "–"]
-    assert second == ["fedrep+confree", "0.825 ± 0.025 ★", "+0.025 ± 0.025"]
-    assert (trivial[0], trivial[2]) == ("trivial", "–")
-    said = " ".join(printed(table).split())
-    assert not [word for word in (*FRONTS, "preference") if word in said]
-    assert "what accuracy gains, seed by seed. The host: the same algorithm without" in said
+    assert first == ["fedrep", "0.8 ± 0"]
+    assert second == ["fedrep+confree", "0.825 ± 0.025 ★"]
+    assert trivial[0] == "trivial"
+    gains = gains_table(compared.results)
+    assert gains is not None
+    # t = 1 with one degree of freedom: p = 1/2; 12.706 standard errors of 0.025
+    assert rows_of(gains) == [
+        [
+            "fedrep+confree",
+            "fedrep (host)",
+            "+0.025 ± 0.025",
+            "−0.29 to 0.34",
+            "0.5",
+            "0.5",
+            "3/3/0",
+        ]
+    ]
+    text = " ".join(printed(table).split() + printed(gains).split())
+    assert not [word for word in (*FRONTS, "preference") if word in text]
+    assert "Host: the same algorithm without" in text
+    assert "2 seeds are too few" in text
 
 
 def test_baselines_are_what_all_are_measured_against(seen: Make, tmp_path: Path) -> None:
@@ -140,25 +158,33 @@ def test_baselines_are_what_all_are_measured_against(seen: Make, tmp_path: Path)
     }
     results = tabulate("usps-mlp", runs, tmp_path)
     alone, mean, wrapped, ditto = results["rows"]
-    assert ditto["paired"]["fedavg"] == {"mean": 0.5, "std": 0.0, "each": [0.5, 0.5]}
-    gain = {"mean": 0.125, "std": 0.125, "each": [0.25, 0.0]}
-    assert ditto["paired"]["no-communication[rounds=4]"] == gain
+    assert ditto["paired"]["fedavg"] == {
+        "mean": 0.5,
+        "std": 0.0,
+        "each": [0.5, 0.5],
+        "interval": None,
+        "p": None,
+        "p_holm": None,
+        "clients": {"better": 6, "level": 0, "worse": 0},
+    }
+    gain = ditto["paired"]["no-communication[rounds=4]"]
+    assert (gain["mean"], gain["std"], gain["each"]) == (0.125, 0.125, [0.25, 0.0])
+    assert gain["clients"] == {"better": 3, "level": 3, "worse": 0}
     assert set(alone["paired"]) == {"fedavg"}
     assert set(mean["paired"]) == {"no-communication[rounds=4]"}
     assert wrapped["host"] == "fedavg"
     assert wrapped["paired"]["fedavg"]["each"] == [0.0, 0.25]
-    (table,) = comparison_tables(results, runs)
-    columns = [str(column.header).replace("\n", "") for column in table.columns]
-    assert columns[2:] == ["over host", "over fedavg", "over no-communication[rounds=4]"]
-    assert rows_of(table)[3][2:] == ["–", "+0.5 ± 0", "+0.12 ± 0.12"]
-    assert rows_of(table)[2][2:4] == ["+0.12 ± 0.12", "+0.12 ± 0.12"]
+    table = gains_table(results)
+    assert table is not None
+    gains = {(row[0], row[1].replace("\n", "")): row[2:4] for row in rows_of(table)}
+    assert gains["ditto", "fedavg"] == ["+0.5 ± 0", "–"]
+    assert gains["ditto", "no-communication[rounds=4]"][0] == "+0.125 ± 0.12"
+    assert gains["fedavg+confree", "fedavg (host)"][0] == "+0.125 ± 0.12"
 
 
 def test_what_is_worse_than_its_host_has_a_minus() -> None:
-    difference = {"mean": -0.0123, "std": 0.001, "each": [-0.0133, -0.0113]}
-    row = {"host": "a", "paired": {"a": difference}}
-    assert gain_text(row, "over host") == gain_text(row, "over a") == "−0.012 ± 0.001"
-    assert gain_text(row, "over b") == gain_text({}, "over host") == "–"
+    gain = {"mean": -0.0123, "std": 0.001, "each": [-0.0133, -0.0113]}
+    assert gain_cells(gain) == ["−0.0123 ± 0.001", "–", "–", "–", "–"]
 
 
 def test_hosts_are_found_by_their_settings(seen: Make, tmp_path: Path) -> None:
@@ -184,7 +210,7 @@ def test_the_page_of_a_run_has_no_front(seen: Make) -> None:
     assert pictures == {"scores", "rounds", "conflict", "partition"}
     page = Page(path)
     assert len(page.images) == 4
-    assert page.table("client")[0] == ["client", "accuracy"]
+    assert page.table("client")[0] == ["client", "accuracy", "trivial", "outcome"]
     html = text_of(path).split("<summary>All settings")[0]
     assert not [word for word in (*FRONTS, "preference") if word in html]
     assert "<dt>with</dt><dd>confree</dd>" in html
@@ -194,10 +220,11 @@ def test_the_page_of_a_comparison_has_no_front(compared: Comparison) -> None:
     path = write_comparison_report(compared.path / "all", compared.results, compared.runs)
     pictures = {picture.stem for picture in path.parent.glob("*.png")}
     assert pictures == {"bars", "learning", "conflicts"}
-    kept, last = Page(path).tables
-    assert kept[0] == ["algorithm", "accuracy ↑", "over host"]
-    assert kept[2] == ["fedrep+confree", "★ 0.825 ± 0.025", "+0.025 ± 0.025"]
-    assert last[0] == ["algorithm", "accuracy ↑"], "kept models are paired, and no others"
+    kept, gains, last = Page(path).tables
+    assert kept[0] == ["algorithm", "accuracy ↑"]
+    assert kept[2] == ["fedrep+confree", "★ 0.825 ± 0.025"]
+    assert gains[1][:3] == ["fedrep+confree", "fedrep (host)", "+0.025 ± 0.025"]
+    assert last[0] == ["algorithm", "accuracy ↑"]
     assert not [word for word in (*FRONTS, "preference") if word in text_of(path)]
 
 
@@ -213,7 +240,7 @@ def test_each_client_has_a_bar_and_the_constant_classifiers_mark(seen: Make) -> 
     (marks,) = [marks for marks in axes.collections if isinstance(marks, LineCollection)]
     heights = [segment[0, 1] for segment in marks.get_segments()]
     problem = run.configuration.get_problem()
-    np.testing.assert_allclose(heights, problem.trivial(range(3), 1, 1)[:, 0])
+    np.testing.assert_allclose(heights, problem.trivial(range(3), 1, 1)[:, 0], atol=1e-6)
     assert np.mean(heights) == pytest.approx(run.results["trivial"]["accuracy"])
 
 
@@ -262,7 +289,8 @@ def test_a_report_can_be_drawn_without_the_samples(
         raise UserError("the pictures are gone")
 
     monkeypatch.setattr("comity.problems.images._samples", gone)
-    assert set(draw_run(run)) == {"scores", "rounds", "conflict"}
+    # results have the training samples per class
+    assert set(draw_run(run)) == {"scores", "rounds", "conflict", "partition"}
 
 
 def test_conflicts_are_three_curves(seen: Make) -> None:
@@ -313,3 +341,21 @@ def test_clients_without_preferences_are_in_their_own_order(seen: Make) -> None:
     assert figure is not None
     assert [label.get_text() for label in figure.axes[0].get_yticklabels()] == ["0", "1", "2"]
     assert "weight on" not in " ".join(text.get_text() for text in figure.texts)
+
+
+def test_the_page_of_a_run_has_live_charts(seen: Make) -> None:
+    run = seen()
+    page = Page(write_report(run))
+    assert [str(script["src"])[:7] for script in page.scripts if "src" in script] == ["plotly-"]
+    bars, mean, constant = scores_chart(run)["data"]
+    assert (bars["x"], bars["y"]) == ([0, 1, 2], [0.9, 0.8, 0.7])
+    assert mean["y"] == pytest.approx([0.8, 0.8])
+    assert len(constant["y"]) == 3
+    chart = rounds_chart(run)
+    lines = {trace["name"]: trace for trace in chart["data"] if trace["name"]}
+    history = curves(run)
+    for name, kind in (("after local training", "trained"), ("as received", "received")):
+        known = np.isfinite(history.mean(kind))
+        assert lines[name]["x"] == history.rounds[known].tolist()
+        assert lines[name]["y"] == pytest.approx(history.mean(kind)[known].tolist())
+    assert chart["layout"]["xaxis"]["dtick"] == 1

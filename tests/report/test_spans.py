@@ -28,10 +28,11 @@ from comity.report.figures import (
     spanned_figure,
     spans,
 )
-from comity.report.series.curves import kept_round
 from comity.report.tables import comparison_tables, reproduction_table, run_table
 from comity.runs.compare import Comparison, tabulate
-from comity.runs.directory import Run, Spans
+from comity.runs.directory import Run
+from comity.runs.spans import Spans
+from comity.runs.verdict import chosen_round
 
 ASKED = np.array([[0.0, 1.0], [0.5, 0.5], [1.0, 0.0]])
 ONE = [[0.6, 1.0], [0.7, 0.9], [0.8, 0.7]]
@@ -204,28 +205,30 @@ def test_the_page_shows_what_clients_reach(real: Run) -> None:
     assert float(measures["hypervolume per client ↑"][2]) == pytest.approx(trivial, abs=1e-4)
     assert "a single point, or all that it spans" in html
     clients = page.table("client")
-    assert clients[0][-1] == "hypervolume"
-    reached = [float(row[-1]) for row in clients[1:]]
+    assert clients[0][-3:] == ["hypervolume", "trivial", "outcome"]
+    reached = [float(row[-3]) for row in clients[1:]]
     np.testing.assert_allclose(reached, real.results["spanned"]["per_client"], atol=1e-4)
 
 
 def test_the_page_says_which_round_is_kept(real: Run) -> None:
-    kept = kept_round(real)
+    kept = chosen_round(real.configuration, real.history)
     assert kept == max(line["round"] for line in real.history if line["chosen"])
-    said = f"Round {kept} of 4 was kept for all, by validation hypervolume."
-    assert said in write_report(real).read_text()
+    sentence = f"All clients hold the models of round {kept} of 4, which had the best mean"
+    assert sentence in write_report(real).read_text()
 
 
 def test_models_that_were_sent_are_those_of_the_round_before(made: Make) -> None:
     vectors = [[0.7, 0.8]]
     lines = [entry(n, vectors, chosen=n == 3) for n in (1, 2, 3)]
     run = made(vectors, lines, problem="tiny-people", algorithm="fedavg", keep_scope="federation")
-    assert kept_round(run) == 2
-    assert "Round 2 of 2 was kept for all" in write_report(run).read_text()
+    assert chosen_round(run.configuration, run.history) == 2
+    assert "All clients hold the models of round 2 of 2" in write_report(run).read_text()
 
 
 def test_where_clients_choose_for_themselves_no_round_is_named(made: Make) -> None:
-    assert "was kept for all" not in write_report(made([[1.0, -1.0]])).read_text()
+    page = write_report(made([[1.0, -1.0]])).read_text()
+    assert "All clients hold" not in page
+    assert "Each client holds its best validated model, from round 1 of 2." in page
 
 
 def test_three_objectives_are_pairs_without_outcomes(tmp_path: Path) -> None:
@@ -296,7 +299,8 @@ def test_the_table_has_hypervolumes_per_client_and_no_shares_that_nobody_has(
     (table,) = comparison_tables(compared.results, compared.runs)
     headings = [str(column.header) for column in table.columns]
     own = headings.index("hyper- volume per client ↑")
-    assert [row[own] for row in rows_of(table)][:2] == ["0.645 ± 0 ★", "0.49 ± 0"]
+    assert [row[own] for row in rows_of(table)][:2] == ["0.645 ± 0", "0.49 ± 0"]
+    assert compared.results["trivial"]["own_hypervolume"] > 0.645  # so there is no star
     assert "dropped" not in headings
 
 

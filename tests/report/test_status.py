@@ -25,7 +25,8 @@ def test_the_last_change_is_in_the_files_though_nothing_follows_it(tmp_path):
             status.round = number
             live.show(status)
         until(lambda: rounds() == 3, seconds=20)
-        assert "3 of 20 rounds" in (tmp_path / PAGE).read_text()
+        page = tmp_path / PAGE  # written just after the other file
+        until(lambda: page.is_file() and "3 of 20 rounds" in page.read_text(), seconds=20)
         status.round = 4
         live.show(status)
     assert rounds() == 4

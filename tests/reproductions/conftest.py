@@ -12,7 +12,7 @@ from comity.cli import main
 @pytest.fixture
 def call(tmp_path, monkeypatch, capsys):
     """The command line, without pictures of runs and comparisons; returns what it printed."""
-    monkeypatch.setattr("comity.report.write_report", lambda run: None)
+    monkeypatch.setattr("comity.report.write_report", lambda run, kind: None)
     monkeypatch.setattr("comity.report.write_comparison_report", lambda *about: None)
     monkeypatch.setenv("COLUMNS", "200")
     monkeypatch.chdir(tmp_path)

@@ -66,6 +66,9 @@ def test_homogeneous_points_are_means_over_clients(call):
         runs = runs_of(call.home, row["algorithm"])
         assert sorted(run.results["preferences"] for run in runs) == sorted([*GRID, *GRID])
         assert (row["points"], row["seeds"]) == (20, [1, 2])
+        for run in runs:  # the thesis' rules, not our defaults
+            assert run.configuration.learner_settings["normalise"] == "initial"
+            assert run.configuration.partition == "naive"
         for protocol, field in PROTOCOLS.items():
             points = np.array([vectors(run, field).mean(axis=0) for run in runs])
             areas.append(area(points))

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 from comity.reproductions import catalogue, measured
+from comity.reproductions.clusterings import SHARED
 
 ROOT = Path(__file__).parents[2]
 
@@ -22,8 +23,7 @@ def test_entries_name_problems_of_their_tables_and_files_that_are_there():
 def test_the_recorded_study_of_clusters_has_the_seeds_that_its_entry_names():
     (entry,) = measured()["thesis-4.3.5"]
     figures = json.loads((ROOT / entry.file).read_text())
-    assert figures["problem"] == entry.problem
-    assert {row["preferences"] for row in figures["rows"]} == {entry.part}
+    assert {row["preferences"] for row in figures["rows"]} == set(SHARED[entry.problem])
     assert {len(row["seeds"]) for row in figures["rows"]} == {entry.seeds}
 
 
@@ -33,8 +33,8 @@ def test_the_list_says_what_has_been_measured(call, monkeypatch):
     assert all(len(line) <= 80 for line in said.splitlines())
     line = next(line for line in said.splitlines() if line.strip().startswith("thesis-4.3.5"))
     assert line.split()[-1] == "1/5"
-    assert "clusters-shared-5-5-5-5.json" in said
+    assert "thesis-4.3.5-thresholds.json" in said
     tables = {t["name"]: t for t in json.loads(call("reproduce", "--list", "--json"))["tables"]}
     assert tables["thesis-4.1"]["measured"] == []
     (entry,) = tables["thesis-4.3.5"]["measured"]
-    assert (entry["seeds"], entry["version"], entry["commit"]) == (3, "0.6.0", "13e6a79")
+    assert (entry["seeds"], entry["version"], entry["commit"]) == (3, "0.6.0", "284e575")

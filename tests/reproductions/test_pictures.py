@@ -34,7 +34,7 @@ TINY = {
 @pytest.fixture(autouse=True)
 def without_pages(monkeypatch):
     """No pictures of the runs, which are tested elsewhere; only those of the table."""
-    monkeypatch.setattr("comity.report.write_report", lambda run: None)
+    monkeypatch.setattr("comity.report.write_report", lambda run, kind: None)
     monkeypatch.setattr("comity.report.write_comparison_report", lambda *about: None)
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from comity.errors import UserError
 from comity.reproductions.praffl_spans import span_measures
-from comity.runs.directory import Spans
+from comity.runs.spans import Spans
 
 ASKED = np.array([[0.0, 1.0], [0.5, 0.5], [1.0, 0.0]])
 VECTORS = np.array([[[0.6, 1.0], [0.7, 0.9], [0.8, 0.7]]])

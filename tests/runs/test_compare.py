@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import tests.tiny  # noqa: F401  (which registers its problems)
 from comity.configuration import read_toml
 from comity.errors import UserError
 from comity.problems import find, register
@@ -73,6 +74,16 @@ def test_a_plan_is_checked_before_anything_is_written(tmp_path, monkeypatch):
         open_comparison(path)
     with pytest.raises(UserError, match="exists already"):
         start_comparison("tiny-treasure", algorithms=["fedavg"], out=path)
+
+
+def test_preferences_are_the_problems_or_the_presets(tmp_path):
+    values = {"algorithms": ["fedavg"], "seeds": 1, "clients": 3}
+    ours = start_comparison("adult-gender-dp", out=tmp_path / "ours", **values)
+    thesis = start_comparison(
+        "adult-gender-dp", out=tmp_path / "thesis", preset="thesis-fairness", **values
+    )
+    assert read_toml(ours / PLAN)["preferences"] == ["interior"]
+    assert read_toml(thesis / PLAN)["preferences"] == ["dirichlet"]
 
 
 def test_runs_are_keyed_by_entry_and_preferences(tmp_path):

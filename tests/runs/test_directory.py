@@ -7,7 +7,9 @@ import pytest
 
 from comity.core.fleet import Fleet
 from comity.errors import UserError
-from comity.runs.directory import Run, Spans, load_model
+from comity.runs.directory import Run
+from comity.runs.model_files import load_model
+from comity.runs.spans import Spans
 from tests.tiny import tiny
 
 

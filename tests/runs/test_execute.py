@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import comity.report
+from comity.core.progress import Progress
 from comity.errors import UserError
 from comity.runs import execute as module
 from comity.runs.directory import Run
@@ -57,8 +58,7 @@ def test_execution_tells_every_round_and_draws_nothing(tmp_path, monkeypatch):
     assert rounds == [(1, 3), (2, 3), (3, 3)]
     assert [line["round"] for line in run.history[:-1]] == [1, 2, 3]
     assert {path.name for path in run.path.iterdir()} == {
-        *("config.toml", "history.jsonl", "checkpoint.safetensors", "models"),
-        *("results.json", "timing.json"),
+        *("config.toml", "history.jsonl", "models", "results.json", "timing.json"),
     }
     assert set(run.spent) == {"clients", "server"}
     other = Run.create(tmp_path / "b", configuration)
@@ -68,8 +68,9 @@ def test_execution_tells_every_round_and_draws_nothing(tmp_path, monkeypatch):
 
 def test_a_checkpoint_of_another_run_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(module, "_CHECKPOINT_SECONDS", 0.0)
-    run = execute(Run.create(tmp_path / "a", tiny(clients=2, rounds=1, algorithm="fedavg")))
-    other = Run.create(tmp_path / "b", tiny(clients=3, rounds=1, algorithm="fedavg"))
+    settings = {"rounds": 1, "algorithm": "fedavg", "keep_checkpoint": True}
+    run = execute(Run.create(tmp_path / "a", tiny(clients=2, **settings)))
+    other = Run.create(tmp_path / "b", tiny(clients=3, **settings))
     (other.path / "checkpoint.safetensors").write_bytes(
         (run.path / "checkpoint.safetensors").read_bytes()
     )
@@ -94,3 +95,68 @@ def test_a_run_continues_from_its_checkpoint(tmp_path, monkeypatch):
     assert rounds == [3]
     whole = execute(Run.create(tmp_path / "b", configuration))
     np.testing.assert_array_equal(run.vectors, whole.vectors)
+
+
+def test_a_finished_run_has_no_checkpoint_unless_asked(tmp_path):
+    settings = {"clients": 2, "rounds": 1, "algorithm": "fedavg"}
+    run = execute(Run.create(tmp_path / "a", tiny(**settings)))
+    assert run.load_checkpoint() is None
+    assert run.server_arrays == {}
+    kept = execute(Run.create(tmp_path / "b", tiny(**settings, keep_checkpoint=True)))
+    checkpoint = kept.load_checkpoint()
+    assert checkpoint is not None
+    assert kept.results == run.results
+
+
+def test_arrays_of_the_server_are_found_in_the_checkpoint_of_older_runs(tmp_path):
+    run = Run.create(tmp_path / "a", tiny(clients=2))
+    run.save_checkpoint({"0/algorithm/agent.w": np.ones(2), "0/rows/w": np.zeros(2)}, {})
+    assert list(run.server_arrays) == ["agent.w"]
+    run.save_server({"agent.w": np.zeros(3)})
+    assert run.server_arrays["agent.w"].tolist() == [0.0, 0.0, 0.0]
+
+
+def progress_of(path: Path, **settings: object) -> tuple[Run, list[Progress]]:
+    told: list[Progress] = []
+    run = Run.create(path, tiny(algorithm="fedavg", problem="tiny-people", **settings))
+    execute(run, on_round=lambda done, total, progress: told.append(progress))
+    return run, told
+
+
+def scalarised(run: Run, vectors: object) -> float:
+    values = np.array(vectors, dtype=float) * run.configuration.get_preferences()
+    return float(values.sum(axis=1).mean())
+
+
+def test_progress_has_the_values_of_the_round(tmp_path):
+    run, told = progress_of(tmp_path / "a", clients=2, rounds=2)
+    assert [progress.round for progress in told] == [1, 2]
+    assert {progress.run for progress in told} == {str(tmp_path / "a")}
+    names = [objective.name for objective in run.configuration.get_problem().objectives]
+    for progress, line in zip(told, run.history, strict=False):
+        kinds = [kind for kind in ("received", "trained", "kept") if line[kind] is not None]
+        wanted = {
+            f"{kind}/{name}": np.mean([vector[place] for vector in line[kind]])
+            for kind in kinds
+            for place, name in enumerate(names)
+        }
+        wanted["validated"] = scalarised(run, line["kept"])
+        wanted |= {"bytes_up": line["bytes_up"], "bytes_down": line["bytes_down"]}
+        assert progress.metrics == pytest.approx(wanted)
+        assert progress == f"validated {wanted['validated']:.3g}"
+
+
+def test_progress_is_about_the_models_that_will_be_handed_over(tmp_path):
+    settings = {"clients": 2, "rounds": 3, "keep": "last"}
+    run, told = progress_of(tmp_path / "a", **settings)
+    second = scalarised(run, run.history[1]["received"])
+    assert told[1] == f"validated (last) {second:.3g}"
+    assert told[1].metrics["validated"] == pytest.approx(second)
+    tuned, told = progress_of(tmp_path / "b", **settings, fine_tune="replace-last")
+    trained = scalarised(tuned, tuned.history[2]["trained"])
+    assert told[2].metrics["validated"] == pytest.approx(trained)
+    every, told = progress_of(tmp_path / "c", **settings, evaluate_every=3)
+    # evaluated as if it were the end, which it is
+    assert told[2].metrics["validated"] == pytest.approx(
+        scalarised(every, every.history[3]["received"])
+    )

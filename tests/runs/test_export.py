@@ -175,7 +175,8 @@ def test_onnx_gives_the_same_outputs(algorithm, praffl, home, tmp_path):
         run = comity.run("tiny-people", algorithm=algorithm, out=home / algorithm, **SHORT)
         wish = None
     path = comity.export(run, tmp_path / "model.onnx", 1, wish)
-    assert [file.name for file in tmp_path.iterdir()] == ["model.onnx"]  # weights are inside
+    names = sorted(file.name for file in tmp_path.iterdir())
+    assert names == ["model.card.md", "model.onnx"]  # weights are inside
     session = onnxruntime.InferenceSession(path)
     model = run.model(1) if wish is None else run.model_for(1, wish)
     for rows in (inputs(run)[:1], inputs(run)):

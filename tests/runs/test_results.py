@@ -12,9 +12,9 @@ from comity.configuration import configure
 from comity.core.pareto import hypervolume
 from comity.federation.messages import RoundMetrics
 from comity.federation.server import RoundRecord
-from comity.runs.directory import Spans
 from comity.runs.results import finite, history_entry, span_result, summarise
 from comity.runs.schema import HistoryEntry
+from comity.runs.spans import Spans
 from tests.tiny import tiny
 
 METRICS = RoundMetrics(

@@ -13,8 +13,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from comity.algorithms.base import Algorithm, Need, Round, algorithm
+from comity.algorithms.base import Algorithm, Need, Round
 from comity.algorithms.fairbatch import Cells, cross_entropy
+from comity.algorithms.registry import algorithm
 from comity.core.mixing import Mixing
 from comity.core.phases import Batch, Phase, View
 from comity.core.typing import Tree

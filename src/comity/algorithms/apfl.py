@@ -9,8 +9,9 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from comity.algorithms.base import Need, algorithm
+from comity.algorithms.base import Need
 from comity.algorithms.fedavg import FedAvg
+from comity.algorithms.registry import algorithm
 from comity.core.phases import Batch, Phase, View
 from comity.core.storage import add_prefix, strip_prefix
 from comity.core.typing import Tree

@@ -1,4 +1,4 @@
-"""The interface of an algorithm, the registry of algorithms, and the records that a server reads.
+"""The interface of an algorithm, and the records that a server reads.
 
 An algorithm is its settings, a few hooks and a declaration. Client hooks are written for one
 client; the server's one step is `mix`, which chooses who learns from whom. Lists, docs, validation
@@ -7,23 +7,24 @@ and error messages read everything about an algorithm from here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Literal, TypeVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from torch import nn
 
-from comity.algorithms.taxonomy import find_cell
 from comity.core.fleet import Fleet
 from comity.core.mixing import Mixing, Pick
+from comity.core.packing import packed, unpacked
 from comity.core.phases import Phase, Update
 from comity.core.typing import FloatArray, Tree
-from comity.errors import unknown
 from comity.problems import Problem
-from comity.settings import Settings, build
+from comity.settings import Settings
 
 Need = Literal["attribute", "classes", "losses"]
+STEPS = "steps"
+"""Statistic that learners count: optimiser steps of a client in the round."""
 
 
 @dataclass(frozen=True)
@@ -61,10 +62,21 @@ class Round:
     """Amount of data of each participant; equal for environments."""
     statistics: Mapping[str, FloatArray] = field(default_factory=dict)
     """Declared statistics (`Algorithm.statistics`), one row per participant."""
+    survey: Survey | None = None
+    """Answers of participants to the survey of this round; None if there was none."""
+    learner: Mapping[str, Any] = field(default_factory=dict)
+    """Settings of the learner by name, the same at all clients: ``learning_rate`` ..."""
     asked: int = 0
     """Number of clients that were asked; those with broken models are no participants."""
     seed: int = 0
     """The run's, for rules that draw; see `comity.core.rng`."""
+
+    @property
+    def steps(self) -> FloatArray:
+        """Number of optimiser steps that each participant took, if ``statistics`` declares it."""
+        if STEPS not in self.statistics:
+            raise TypeError(f"round.steps: the algorithm's statistics must contain '{STEPS}'")
+        return self.statistics[STEPS]
 
 
 @dataclass(frozen=True)
@@ -77,6 +89,21 @@ class Survey:
     """The values of `Algorithm.surveys` by name, one row per participant."""
     gradients: Fleet | None = None
     """One row per objective of each participant, client by client."""
+
+    def only(self, clients: Collection[int]) -> Survey:
+        """Return the answers of those participants that are among ``clients``."""
+        places = [i for i, client in enumerate(self.participants) if client in clients]
+        gradients = self.gradients
+        if gradients is not None and len(places) < len(self.participants):
+            each = len(gradients) // len(self.participants)
+            gradients = gradients.select(
+                [place * each + k for place in places for k in range(each)]
+            )
+        return Survey(
+            tuple(self.participants[place] for place in places),
+            {name: values[places] for name, values in self.values.items()},
+            gradients,
+        )
 
 
 class Algorithm(Settings):
@@ -106,7 +133,10 @@ class Algorithm(Settings):
     receive_as: ClassVar[Mapping[str, str]] = {}
     """New prefixes of received tensors, by old prefix; other tensors keep their names."""
     statistics: ClassVar[tuple[str, ...]] = ()
-    """Tensors that a client sends beside its model for the server to read; they are not mixed."""
+    """Values that a client sends beside its model for the server to read; they are not mixed.
+
+    Learners count ``steps`` (`Round.steps`); all others are tensors of the client's module.
+    """
     surveys: ClassVar[tuple[str, ...]] = ()
     """Values that clients send in a first exchange, before they train.
 
@@ -116,6 +146,8 @@ class Algorithm(Settings):
     """Tensors, as patterns, of which all clients get the mean update; a wrapper may replace it."""
     ensembles: ClassVar[bool] = False
     """After the last round every client gets what `ensemble` makes of all clients' models."""
+    outlasts: ClassVar[bool] = False
+    """Arrays of `state` are of use after the run, which keeps them as ``server.safetensors``."""
     centralised: ClassVar[bool] = False
     """No federation: the first client trains one model for all, on the data of all."""
 
@@ -224,62 +256,18 @@ class Algorithm(Settings):
         """Return what the server must remember, by name: plain values and arrays.
 
         Default: all private attributes that are not None. Override it, with `load`, where one of
-        them is neither a number, a string, a list nor an array.
+        them is neither a number, a string, a list, an array, a dict of arrays nor a `Fleet`.
         """
         private = self.__pydantic_private__ or {}
         kept = {k: v for k, v in private.items() if v is not None and k not in self._transient}
-        for name, value in kept.items():
-            if not isinstance(value, bool | int | float | str | list | np.ndarray):
-                raise TypeError(f"{type(self).__name__}.{name}: override state() and load()")
-        return {name.removeprefix("_"): value for name, value in kept.items()}
+        try:
+            return packed({name.removeprefix("_"): value for name, value in kept.items()})
+        except TypeError as error:
+            raise TypeError(
+                f"{type(self).__name__}._{error}: override state() and load()"
+            ) from None
 
     def load(self, state: dict[str, Any]) -> None:
         """Take back what `state` returned, which may be nothing."""
-        for name, value in state.items():
+        for name, value in unpacked(state).items():
             setattr(self, f"_{name}", value)
-
-
-A = TypeVar("A", bound=type[Algorithm])
-_REGISTRY: dict[str, type[Algorithm]] = {}
-
-
-def algorithm(
-    name: str, *, title: str, paper: str, place: str, method: str, communication: str
-) -> Callable[[A], A]:
-    """Register an algorithm under a name; the arguments are the fields of its `Declaration`."""
-    find_cell(place)
-
-    def declare(cls: A) -> A:
-        if "losses" not in cls.needs and implies_losses(cls):
-            raise TypeError(
-                f"{cls.__name__}.needs must contain 'losses': it has another need, a build of its "
-                "own, or surveys gradients or losses."
-            )
-        cls.declaration = Declaration(name, title, paper, place, method, communication)
-        _REGISTRY[name] = cls
-        return cls
-
-    return declare
-
-
-def implies_losses(cls: type[Algorithm]) -> bool:
-    """Return whether something that an algorithm declares works with differentiable losses only."""
-    wraps = cls.build is not Algorithm.build
-    return wraps or bool(cls.needs) or bool({"gradients", "losses"} & set(cls.surveys))
-
-
-def algorithms() -> dict[str, type[Algorithm]]:
-    """Return all registered algorithms by name."""
-    return dict(_REGISTRY)
-
-
-def find(name: str) -> type[Algorithm]:
-    """Return a registered algorithm by its name; an unknown one is a `UserError`."""
-    if name not in _REGISTRY:
-        raise unknown("algorithm", name, _REGISTRY)
-    return _REGISTRY[name]
-
-
-def make(name: str, values: Mapping[str, Any]) -> Algorithm:
-    """Return an algorithm with the given settings; a wrong one is a `UserError`."""
-    return build(find(name), values, where=name)

@@ -7,8 +7,9 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from comity.algorithms.base import Round, algorithm
+from comity.algorithms.base import Round
 from comity.algorithms.clustered import Clustered
+from comity.algorithms.registry import algorithm
 from comity.core.clusters import Split, Threshold
 from comity.core.mixing import Mixing, cosine, linkage_bipartition
 from comity.core.typing import FloatArray, IntArray

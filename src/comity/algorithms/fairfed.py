@@ -8,8 +8,9 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from pydantic import PrivateAttr
 
-from comity.algorithms.base import Round, Survey, algorithm
+from comity.algorithms.base import Round, Survey
 from comity.algorithms.fairbatch import Cells, FairBatch, predicts_yes, public_average
+from comity.algorithms.registry import algorithm
 from comity.core.mixing import Mixing
 from comity.core.phases import Batch, Update, View
 from comity.core.typing import FloatArray, Tree

@@ -8,9 +8,10 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from comity.algorithms.base import Need, algorithm
+from comity.algorithms.base import Need
 from comity.algorithms.fedavg import FedAvg
 from comity.algorithms.parts import frozen
+from comity.algorithms.registry import algorithm
 from comity.core.phases import Batch, Phase, View
 from comity.core.storage import add_prefix, strip_prefix
 from comity.core.typing import Tree

@@ -9,8 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from comity.algorithms.base import Algorithm, Need, Round, algorithm
+from comity.algorithms.base import Algorithm, Need, Round
 from comity.algorithms.parts import frozen
+from comity.algorithms.registry import algorithm
 from comity.core.mixing import Mixing
 from comity.core.phases import Phase, View
 from comity.core.storage import strip_prefix

@@ -7,9 +7,10 @@ from typing import Any, ClassVar
 
 from torch import nn
 
-from comity.algorithms.base import Need, algorithm
+from comity.algorithms.base import Need
 from comity.algorithms.fedavg import FedAvg
 from comity.algorithms.parts import Split, split
+from comity.algorithms.registry import algorithm
 from comity.core.phases import Phase
 from comity.problems import Problem
 

@@ -8,7 +8,8 @@ from typing import ClassVar
 import numpy as np
 from pydantic import PrivateAttr
 
-from comity.algorithms.base import Algorithm, Need, Round, Survey, algorithm
+from comity.algorithms.base import Algorithm, Need, Round, Survey
+from comity.algorithms.registry import algorithm
 from comity.core.mixing import Mixing
 from comity.core.phases import Phase
 from comity.core.solvers import descent_weights, project_simplex

@@ -6,8 +6,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from comity.algorithms.base import Survey, algorithm
+from comity.algorithms.base import Survey
 from comity.algorithms.fedcmoo import CommonWeights
+from comity.algorithms.registry import algorithm
 from comity.core.solvers import best_on_simplex
 from comity.core.typing import FloatArray
 from comity.settings import setting

@@ -9,9 +9,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from comity.algorithms.base import Need, algorithm
+from comity.algorithms.base import Need
 from comity.algorithms.fedavg import FedAvg
 from comity.algorithms.parts import frozen, mmd, split
+from comity.algorithms.registry import algorithm
 from comity.core.phases import Batch, Phase, View
 from comity.core.storage import add_prefix, strip_prefix
 from comity.core.typing import FloatArray, Tree

@@ -9,8 +9,9 @@ import numpy as np
 from pydantic import PrivateAttr
 from torch import Tensor
 
-from comity.algorithms.base import Algorithm, Need, Round, Survey, algorithm
+from comity.algorithms.base import Algorithm, Need, Round, Survey
 from comity.algorithms.fairbatch import PUBLIC_PASSES, Cells, cross_entropy, public_average
+from comity.algorithms.registry import algorithm
 from comity.core.mixing import Mixing
 from comity.core.phases import Batch, Phase, Update, View
 from comity.core.typing import FloatArray, Tree

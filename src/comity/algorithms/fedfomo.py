@@ -10,8 +10,9 @@ import torch
 from pydantic import PrivateAttr
 from torch import Tensor, nn
 
-from comity.algorithms.base import Algorithm, Need, Round, algorithm
+from comity.algorithms.base import Algorithm, Need, Round
 from comity.algorithms.parts import frozen
+from comity.algorithms.registry import algorithm
 from comity.core.mixing import Pick
 from comity.core.phases import Batch, Phase, View
 from comity.core.storage import add_prefix, strip_prefix

@@ -8,7 +8,8 @@ from typing import ClassVar, Literal
 import numpy as np
 from pydantic import PrivateAttr
 
-from comity.algorithms.base import Algorithm, Round, algorithm
+from comity.algorithms.base import Algorithm, Round
+from comity.algorithms.registry import algorithm
 from comity.core.mixing import Mixing
 from comity.core.solvers import alive, min_norm
 from comity.settings import setting

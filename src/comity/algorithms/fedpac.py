@@ -11,9 +11,10 @@ import torch.nn.functional as F
 from pydantic import PrivateAttr
 from torch import Tensor, nn
 
-from comity.algorithms.base import Need, Round, Survey, algorithm
+from comity.algorithms.base import Need, Round, Survey
 from comity.algorithms.fedavg import FedAvg
 from comity.algorithms.parts import split
+from comity.algorithms.registry import algorithm
 from comity.core.mixing import Mixing
 from comity.core.phases import Batch, Phase, Update, View
 from comity.core.solvers import min_norm

@@ -8,8 +8,9 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import PrivateAttr
 
-from comity.algorithms.base import Round, algorithm
+from comity.algorithms.base import Round
 from comity.algorithms.clustered import Clustered, by_client
+from comity.algorithms.registry import algorithm
 from comity.core.clusters import Split, Threshold
 from comity.core.mixing import Mixing, spectral_bipartition
 from comity.core.typing import FloatArray, IntArray

@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from comity.algorithms.base import algorithm
 from comity.algorithms.fedavg import FedAvg
+from comity.algorithms.registry import algorithm
 from comity.core.phases import Phase, View
 from comity.core.typing import Tree
 from comity.problems import Problem

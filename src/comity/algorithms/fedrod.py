@@ -9,9 +9,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from comity.algorithms.base import Need, algorithm
+from comity.algorithms.base import Need
 from comity.algorithms.fedavg import FedAvg
 from comity.algorithms.parts import split
+from comity.algorithms.registry import algorithm
 from comity.core.phases import Batch, Phase, View
 from comity.core.typing import Tree
 from comity.problems import Problem

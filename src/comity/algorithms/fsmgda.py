@@ -7,7 +7,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from comity.algorithms.base import Algorithm, Need, Round, algorithm
+from comity.algorithms.base import Algorithm, Need, Round
+from comity.algorithms.registry import algorithm
 from comity.core.fleet import Fleet
 from comity.core.mixing import Mixing
 from comity.core.phases import Phase

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
-from comity.algorithms.base import algorithm
 from comity.algorithms.fairbatch import Balanced, Cells, FairBatch
+from comity.algorithms.registry import algorithm
 from comity.core.fleet import Fleet
 from comity.core.phases import Batch, View
 from comity.core.typing import FloatArray, Tree

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar, Literal
 
-from comity.algorithms.base import Round, algorithm
+from comity.algorithms.base import Round
 from comity.algorithms.fairbatch import PUBLIC_PASSES, FairBatch, public_average
+from comity.algorithms.registry import algorithm
 from comity.core.mixing import Mixing
 from comity.settings import setting
 

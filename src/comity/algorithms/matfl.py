@@ -7,7 +7,8 @@ from typing import Literal
 
 import numpy as np
 
-from comity.algorithms.base import Algorithm, Round, algorithm
+from comity.algorithms.base import Algorithm, Round
+from comity.algorithms.registry import algorithm
 from comity.core.mixing import Mixing, cosine, row_normalised
 from comity.core.typing import FloatArray
 from comity.settings import setting

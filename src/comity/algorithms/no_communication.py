@@ -7,7 +7,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from comity.algorithms.base import Algorithm, Round, algorithm
+from comity.algorithms.base import Algorithm, Round
+from comity.algorithms.registry import algorithm
 from comity.core.mixing import Mixing
 
 

@@ -15,8 +15,9 @@ import torch
 from pydantic import PositiveInt
 from torch import Tensor, nn
 
-from comity.algorithms.base import Algorithm, Need, Round, algorithm
+from comity.algorithms.base import Algorithm, Need, Round
 from comity.algorithms.fairbatch import public_average
+from comity.algorithms.registry import algorithm
 from comity.core.mixing import Mixing
 from comity.core.phases import Batch, Phase, View
 from comity.core.preferences import equidistant

@@ -7,7 +7,7 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from comity.cli import compare, deploy, models, pretrain, reproduce, run, search, show
+from comity.cli import compare, deploy, describe, models, pretrain, reproduce, run, search, show
 from comity.errors import RefusedError, UserError
 from comity.version import __version__
 
@@ -17,7 +17,6 @@ app = typer.Typer(
     name="comity",
     help="Federated learning among participants who want different things.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
@@ -27,8 +26,10 @@ for _command in (
     compare.compare,
     run.resume,
     show.report,
+    describe.describe,
     models.predict,
     models.export,
+    models.cross,
     pretrain.pretrain,
     reproduce.reproduce,
     deploy.rehearse,
@@ -58,13 +59,13 @@ def main() -> NoReturn:
     federation is one line and exit code 3, Ctrl-C is exit code 130.
     """
     try:
-        code = app(standalone_mode=False)
+        code = app(prog_name="comity", standalone_mode=False)
     except UserError as error:
         _fail(str(error))
     except RefusedError as error:
         _fail(str(error), 3)
     except _USAGE_ERROR as error:
-        _fail(error.format_message())
+        _fail(error.format_message().replace("Value error, ", ""))
     except (KeyboardInterrupt, typer.Abort):
         sys.exit(130)
     sys.exit(code if isinstance(code, int) else 0)  # newer typers return 130 after Ctrl-C

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from comity.cli.options import (
+    FIGURES,
     RUN,
     Json,
     Out,
@@ -31,7 +32,7 @@ _SHARED = (
 )
 
 
-@with_settings({name: RUN[name] for name in _SHARED})
+@with_settings({name: RUN[name] for name in _SHARED} | FIGURES)
 def compare(
     *,
     algorithms: Annotated[
@@ -56,12 +57,13 @@ def compare(
     from comity.runs.compare import split_entries, start_comparison, with_wrapper
 
     wrapper = values.pop("wrapper", None)  # further entries, not a setting of all
+    figures = values.pop("figures", "png")
     values = read_config(config) | named(problem) | values
     apply_settings(values, settings)
     subject = pop_problem(values)
     for name in ("algorithm", "seed"):  # a comparison has several
         values.pop(name, None)
-    distributions = values.pop("preferences", "dirichlet")
+    distributions = values.pop("preferences", None)
     path = start_comparison(
         subject,
         algorithms=with_wrapper(split_entries(algorithms), wrapper),
@@ -70,4 +72,4 @@ def compare(
         out=out,
         **values,
     )
-    show(carry_out(path, path.name, workers), as_json)
+    show(carry_out(path, path.name, workers, figures), as_json)

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from comity.cli.options import Json
-from comity.cli.terminal import print_json, print_tables, show_federation
+from comity.cli.terminal import interruptible, print_json, print_tables, show_federation
 from comity.errors import RefusedError, UserError
 
 if TYPE_CHECKING:
@@ -82,7 +80,7 @@ def join(
         raise UserError(f"{path}: key is missing. Make one with: comity keys {file.name}")
     own = keys_of(file.key, roster(file.federation)[file.name])
     os.umask(0o077)
-    with _interruptible(f"comity join {path}"), occupied(file):
+    with interruptible(f"comity join {path}"), occupied(file):
         member = enter(file, site_membership(file, own))
         if not agreed(file):
             if not agree_:
@@ -96,25 +94,6 @@ def join(
         print_json({**run.results, "run": str(run.path)})
     else:
         print_tables(run_table(run.results), footer=f"Model and results: {run.path}")
-
-
-@contextmanager
-def _interruptible(go_on: str) -> Iterator[None]:
-    """Say how to go on after Ctrl-C and after SIGTERM, which then ends the process with 143.
-
-    Args:
-        go_on: The command.
-    """
-
-    def end(number: int, frame: object) -> NoReturn:
-        sys.exit(128 + number)
-
-    signal.signal(signal.SIGTERM, end)
-    try:
-        yield
-    except (KeyboardInterrupt, SystemExit):
-        print(f"interrupted; go on with: {go_on}", file=sys.stderr)
-        raise
 
 
 def _ask(member: Member) -> None:
@@ -173,7 +152,7 @@ def serve(
     sites = f"{len(file.names)} sites, {file.server.quorum} at least"
     print(f"{path.stem}: waiting at {where} for {sites}", file=sys.stderr, flush=True)
     with (
-        _interruptible(f"comity serve {path} --key {key} --out {out}"),
+        interruptible(f"comity serve {path} --key {key} --out {out}"),
         closing(server_transport(file, own, out)) as transport,
         LiveStatus(out) as live,
     ):
@@ -194,7 +173,7 @@ def rehearse(
     """Run a federation with real processes on this machine, and compare it with its simulation."""
     from comity.runs.rehearse import rehearse as run_rehearsal
 
-    with _interruptible(f"comity rehearse {path}"):
+    with interruptible(f"comity rehearse {path}"):
         results = run_rehearsal(path, out, transport, lambda text: print(text, file=sys.stderr))
     if as_json:
         print_json(results)

@@ -38,7 +38,7 @@ def catalogue(what: What) -> list[dict[str, Any]]:
                 "front": "known" if problem.known_front is not None else "not known",
                 "settings": _settings(LEARNERS[problem.learner][1], problem.defaults),
             }
-            for problem in problems().values()
+            for _, problem in sorted(problems().items())
         ]
     if what == "algorithms":
         return [
@@ -133,9 +133,9 @@ def _settings(cls: Any, defaults: Any) -> list[dict[str, Any]]:
     ]
 
 
-def _lines(settings: list[dict[str, Any]]) -> str:
-    lines = [f"{s['name']} ({s['default']}): {s['meaning']}" for s in settings]
-    return "\n".join(lines) or "none"
+def _lines(settings: list[dict[str, Any]]) -> list[str]:
+    """Return one line per setting."""
+    return [f"· {s['name']} ({s['default']}): {s['meaning']}" for s in settings]
 
 
 def _alike(entries: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:
@@ -170,26 +170,22 @@ def catalogue_table(what: What, entries: list[dict[str, Any]]) -> Table:
         for alike in _alike(entries):
             names = "\n".join(entry["name"] for entry in alike)
             table.add_row(names, "\n".join(_about(alike)))
-    elif what == "algorithms":
-        for column in ("what it is", "settings (default): meaning"):
-            table.add_column(column)
+    elif what in ("algorithms", "generators"):
+        table.add_column("what it is, and its settings (default): meaning")
         for entry in entries:
-            about = [
-                *(entry["title"], entry["paper"], f"{entry['place']}: {entry['method']}"),
-                f"travels: {entry['travels']}",
-            ]
-            table.add_row(entry["name"], "\n".join(about), _lines(entry["settings"]))
-    elif what == "generators":
-        for column in ("what it is", "settings (default): meaning"):
-            table.add_column(column)
-        for entry in entries:
-            table.add_row(entry["name"], entry["title"], _lines(entry["settings"]))
+            about = [entry["title"]]
+            if what == "algorithms":
+                about = [
+                    f"{entry['title']} ({entry['paper']})",
+                    f"{entry['place']}: {entry['method']}",
+                    f"travels: {entry['travels']}",
+                ]
+            table.add_row(entry["name"], Text("\n".join([*about, *_lines(entry["settings"])])))
     elif what in ("presets", "grids"):
-        for column in ("what it is for", "settings"):
-            table.add_column(column, overflow="fold")
+        table.add_column("what it is for, and its settings", overflow="fold")
         for entry in entries:
             settings = [
-                f"{name} = {value}"
+                f"· {name} = {value}"
                 for part in entry["settings"].values()
                 for name, value in part.items()
             ]
@@ -199,9 +195,8 @@ def catalogue_table(what: What, entries: list[dict[str, Any]]) -> Table:
                 f"on {', '.join(entry['problems'])}",
                 f"source: {entry['source']}",
             ]
-            shown = "\n".join(settings) or "as by default"
             name = "\n".join(entry["entries"]) if grid else entry["name"]
-            table.add_row(Text(name), Text("\n".join(lines)), Text(shown))
+            table.add_row(Text(name), Text("\n".join([*lines, *(settings or ["as by default"])])))
     else:
         table.add_column("meaning")
         for entry in entries:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from functools import wraps
 from math import inf
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import typer
 
@@ -23,7 +23,7 @@ from comity.errors import UserError
 class SettingOption(NamedTuple):
     """The option of a setting."""
 
-    type: type[Any]
+    type: Any
     """Type of its value."""
     help: str
     """Meaning, for ``--help``."""
@@ -32,9 +32,12 @@ class SettingOption(NamedTuple):
 
 
 RUN = {
-    "algorithm": SettingOption(str, "What is federated about it; see: list algorithms."),
+    "algorithm": SettingOption(
+        str, "What is federated about it; see: list algorithms. Or module:class."
+    ),
     "preset": SettingOption(str, "The papers' settings by name; see: list presets."),
     "clients": SettingOption(int, "Number of clients."),
+    "names": SettingOption(str, "Names of the clients, in their order: north,south,west."),
     "rounds": SettingOption(int, "Number of rounds: clients train, the server mixes."),
     "seed": SettingOption(int, "Where all random numbers come from."),
     "preferences": SettingOption(
@@ -78,11 +81,18 @@ SEARCH = {
 """Settings of a search."""
 
 SEARCH_FEDERATION = {
-    "algorithm": SettingOption(str, "What trains each candidate; see: list algorithms."),
+    "algorithm": SettingOption(
+        str, "What trains each candidate; see: list algorithms. Or module:class."
+    ),
     "clients": SettingOption(int, "Clients of each candidate."),
     **{name: RUN[name] for name in ("rounds", "seed", "keep")},
 }
 """Settings of the federations of a search."""
+
+FIGURES = {
+    "figures": SettingOption(Literal["png", "pdf", "svg"], "Pictures as pdf or svg, too."),
+}
+"""Option for the format of pictures; not a setting of the run."""
 
 Problem = Annotated[str | None, typer.Argument(help="What to learn; see: list problems.")]
 Set = Annotated[

@@ -60,6 +60,6 @@ def pretrain(
             f"comity pretrain {ALGORITHM} --from {trained.path} --out {out}"
         )
         title = f"{trained.configuration.problem_name}, {ALGORITHM} pretraining"
-        carry_out(trained, title, workers, again)
+        carry_out(trained, title, workers, go_on=again)
     save_agent(trained, out)
     print(f"Agent: {out} (--set {ALGORITHM}.agent={out})\nRun:   {trained.path}")

@@ -8,28 +8,39 @@ from typing import Annotated, Any
 
 import typer
 
-from comity.cli.options import Json, Set, Workers, apply_settings, seeds_of, workers_of
+from comity.cli.options import (
+    FIGURES,
+    Json,
+    Set,
+    SettingOption,
+    Workers,
+    apply_settings,
+    seeds_of,
+    with_settings,
+    workers_of,
+)
 from comity.cli.terminal import print_json, print_tables, progress
 from comity.errors import UserError, unknown
 
+_OPTIONS = {
+    "only": SettingOption(str, "The problem to run; default: the table's first."),
+    "preferences": SettingOption(str, "Some distributions only, separated by spaces."),
+    "protocol": SettingOption(str, "One protocol only: paper (last models) or ours (kept)."),
+}
+"""Arguments of a table's plan."""
 
+
+@with_settings(_OPTIONS | FIGURES)
 def reproduce(
+    *,
     table: Annotated[str | None, typer.Argument(help="The table's name, as in --list.")] = None,
-    only: Annotated[
-        str | None, typer.Option(help="The problem to run; default: the table's first.")
-    ] = None,
+    values: dict[str, Any],
     seeds: Annotated[
         str | None, typer.Option(help="Number of seeds (5), or the seeds (11,17,29).")
     ] = None,
     rows: Annotated[
         str | None,
         typer.Option("--rows", "--algorithms", help="Some only: fedavg,fedpref+ft; 3/10k,alone."),
-    ] = None,
-    preferences: Annotated[
-        str | None, typer.Option(help="Some distributions only, separated by spaces.")
-    ] = None,
-    protocol: Annotated[
-        str | None, typer.Option(help="One protocol only: paper (last models) or ours (kept).")
     ] = None,
     settings: Set = None,
     out: Annotated[
@@ -55,25 +66,18 @@ def reproduce(
         raise UserError("table: name one; comity reproduce --list prints all.")
     if table not in TABLES:
         raise unknown("table", table, TABLES)
-    values: dict[str, Any] = {}
-    if only is not None:
-        values["only"] = only
     if seeds is not None:
         values["seeds"] = seeds_of(seeds)
-    if preferences is not None:
+    if "preferences" in values:
         if table in searches.TABLES:
             raise UserError(f"--preferences means nothing for {table}: a search chooses them.")
         if table not in {*federations.TABLES, *clusterings.TABLES}:
             raise UserError(f"--preferences means nothing for {table}: the table has its own.")
-        values["preferences"] = preferences.split()
-    if protocol is not None:
-        if table not in federations.TABLES:
-            raise UserError(
-                f"--protocol means nothing for {table}: it has one, or its runs show both."
-            )
-        values["protocol"] = protocol
+        values["preferences"] = values["preferences"].split()
+    if "protocol" in values and table not in federations.TABLES:
+        raise UserError(f"--protocol means nothing for {table}: it has one, or its runs show both.")
     apply_settings(values, settings)
-    path = out if out is not None else free_path(*filter(None, (table, only)))
+    path = out if out is not None else free_path(*filter(None, (table, values.get("only"))))
     with progress(table, f"the same command and --out {path}") as on_round:
         made = api.reproduce(
             table,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from comity.cli.options import (
+    FIGURES,
     RUN,
     Json,
     Out,
@@ -25,11 +27,12 @@ from comity.cli.terminal import progress, show
 
 if TYPE_CHECKING:
     from comity.api import Finished
+    from comity.report import FigureKind
     from comity.runs.directory import Run
     from comity.searches import Search
 
 
-@with_settings(RUN)
+@with_settings(RUN | FIGURES)
 def run(
     *,
     problem: Problem = None,
@@ -43,16 +46,20 @@ def run(
     """Run one federation: a personal model for each client, tables and pictures."""
     from comity.runs.execute import start_run
 
+    figures = values.pop("figures", "png")
     values = read_config(config) | named(problem) | values
     apply_settings(values, settings)
     started = start_run(values, out)
     configuration = started.configuration
     title = f"{configuration.problem_name}, {configuration.label}"
-    show(carry_out(started, title, workers), as_json)
+    show(carry_out(started, title, workers, figures), as_json)
 
 
+@with_settings(FIGURES)
 def resume(
+    *,
     path: Annotated[Path, typer.Argument(help="A run, search or comparison that stopped.")],
+    values: dict[str, Any],
     workers: Workers = None,
     as_json: Json = False,
 ) -> None:
@@ -60,11 +67,17 @@ def resume(
     from comity import api
 
     started = path if api.is_comparison(path) else api.open_directory(path)
-    show(carry_out(started, str(path), workers), as_json)
+    if not isinstance(started, Path) and api.lacks_report(started):
+        print(f"{path} is finished; only its report is missing, and is drawn now.", file=sys.stderr)
+    show(carry_out(started, str(path), workers, values.get("figures", "png")), as_json)
 
 
 def carry_out(
-    started: Run | Search | Path, title: str, workers: int | None, go_on: str | None = None
+    started: Run | Search | Path,
+    title: str,
+    workers: int | None,
+    figures: FigureKind = "png",
+    go_on: str | None = None,
 ) -> Finished:
     """Bring something started to its end under a progress bar.
 
@@ -72,6 +85,7 @@ def carry_out(
         started: A run, a search, or the directory of a comparison.
         title: The text before the bar.
         workers: Processes to use; None: as many as are useful here.
+        figures: Format in which pictures are written beside PNG.
         go_on: How to go on after Ctrl-C; default: ``comity resume``.
     """
     from comity import api
@@ -79,7 +93,7 @@ def carry_out(
     path = started if isinstance(started, Path) else started.path
     processes = workers_of(workers, _useful_workers(started))
     with progress(title, go_on or f"comity resume {path}") as on_round:
-        return api.resume(started, workers=processes, on_round=on_round)
+        return api.resume(started, workers=processes, on_round=on_round, figures=figures)
 
 
 def _useful_workers(started: Run | Search | Path) -> float:

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from comity.cli.options import (
+    FIGURES,
     SEARCH,
     SEARCH_FEDERATION,
     Json,
@@ -26,7 +27,7 @@ from comity.cli.run import carry_out
 from comity.cli.terminal import show
 
 
-@with_settings(SEARCH | SEARCH_FEDERATION)
+@with_settings(SEARCH | SEARCH_FEDERATION | FIGURES)
 def search(
     *,
     problem: Problem = None,
@@ -41,11 +42,11 @@ def search(
     as_json: Json = False,
 ) -> None:
     """Search for a whole front of models (MOFL/D), when preferences are not known yet."""
-    from comity import api
     from comity.runs.compare import split_entries
     from comity.searches.configuration import split_search_settings
+    from comity.searches.execution import start_search
 
-    generator = values.pop("generator", "")
+    generator, figures = values.pop("generator", ""), values.pop("figures", "png")
     options = {name: values.pop(name) for name in SEARCH if name in values}
     values = split_search_settings(read_config(config) | named(problem) | values)
     values["search"] |= options
@@ -53,14 +54,14 @@ def search(
     entries = split_entries(generator)
     if seeds is not None or len(entries) > 1 or "[" in generator:
         path = _start_comparison(values, entries or ["annealing"], seeds, out)
-        show(carry_out(path, path.name, workers), as_json)
+        show(carry_out(path, path.name, workers, figures), as_json)
         return
     if entries:
         values["search"]["generator"] = entries[0]
-    started = api.start_search(values, out)
+    started = start_search(values, out)
     configuration = started.configuration
     title = f"{configuration.federation.problem_name}, {configuration.label} search"
-    show(carry_out(started, title, workers), as_json)
+    show(carry_out(started, title, workers, figures), as_json)
 
 
 def _start_comparison(

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
-from comity.cli.options import Json
+from comity.cli.options import FIGURES, Json, with_settings
 from comity.cli.terminal import print_json, print_tables, show, show_federation
 
 
+@with_settings(FIGURES)
 def report(
+    *,
     path: Annotated[Path, typer.Argument(help="A finished run, search or comparison.")],
+    values: dict[str, Any],
     as_json: Json = False,
 ) -> None:
     """Draw the pictures and the page of a run or search again, and print its tables."""
@@ -23,7 +26,7 @@ def report(
     if is_served(path):
         show_federation(Run.open(path), as_json)
         return
-    show(api.report(path), as_json)
+    show(api.report(path, figures=values.get("figures", "png")), as_json)
 
 
 def list_(

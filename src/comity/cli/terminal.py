@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -24,11 +25,12 @@ if TYPE_CHECKING:
 def progress(title: str, go_on: str) -> Iterator[Callable[[int, int, str], None]]:
     """Show a progress bar with remaining time on standard error.
 
-    Yields the function to call after each round.
+    Yields the function to call after each round. SIGTERM ends what is under way as Ctrl-C does,
+    with exit code 143.
 
     Args:
         title: The text before the bar.
-        go_on: How to go on after Ctrl-C, which is printed then.
+        go_on: How to go on after Ctrl-C or SIGTERM, which is printed then.
     """
     from rich.console import Console
     from rich.progress import (
@@ -43,7 +45,7 @@ def progress(title: str, go_on: str) -> Iterator[Callable[[int, int, str], None]
     bar = Progress(
         TextColumn("{task.description}"),
         BarColumn(),
-        TextColumn("{task.completed:.0f}/{task.total:.0f} rounds"),
+        TextColumn("{task.fields[count]}"),
         TimeElapsedColumn(),
         TextColumn("left:"),
         TimeRemainingColumn(),
@@ -51,20 +53,37 @@ def progress(title: str, go_on: str) -> Iterator[Callable[[int, int, str], None]
         console=console,
         disable=not console.is_terminal,
     )
-    task = bar.add_task(title, total=1, text="")
+    task = bar.add_task(title, total=None, text="", count="preparing")  # rounds not known yet
     printed = time.monotonic()
 
     def on_round(done: int, total: int, text: str) -> None:
         nonlocal printed
-        bar.update(task, completed=done, total=total, text=text)
+        count = f"{done}/{total} rounds"
+        bar.update(task, completed=done, total=total, text=text, count=count)
         if bar.disable and time.monotonic() - printed > 10:  # lines for a log file
             printed = time.monotonic()
-            print(f"{title}: {done}/{total} rounds, {text}", file=sys.stderr, flush=True)
+            line = ", ".join(part for part in (f"{title}: {count}", text) if part)
+            print(line, file=sys.stderr, flush=True)
 
+    with interruptible(go_on), bar:
+        yield on_round
+
+
+@contextmanager
+def interruptible(go_on: str) -> Iterator[None]:
+    """Say how to go on after Ctrl-C and after SIGTERM, which then ends the process with 143.
+
+    Args:
+        go_on: The command.
+    """
+
+    def end(number: int, frame: object) -> NoReturn:
+        sys.exit(128 + number)
+
+    signal.signal(signal.SIGTERM, end)
     try:
-        with bar:
-            yield on_round
-    except KeyboardInterrupt:
+        yield
+    except (KeyboardInterrupt, SystemExit):
         print(f"interrupted; go on with: {go_on}", file=sys.stderr)
         raise
 
@@ -74,8 +93,8 @@ def print_json(value: dict[str, Any]) -> None:
     print(json.dumps(value))
 
 
-def print_tables(*tables: Table, footer: str = "") -> None:
-    """Print tables on standard output, and a last line.
+def print_tables(*tables: Table, footer: str = "", sentences: Sequence[str] = ()) -> None:
+    """Print sentences, then tables on standard output, and a last line.
 
     A pipe counts as a terminal of 80 columns. Tables that need more are wider, and never cut.
     """
@@ -83,10 +102,19 @@ def print_tables(*tables: Table, footer: str = "") -> None:
 
     from comity.report.tables import fit
 
+    for sentence in sentences:
+        Console().print(sentence, markup=False, highlight=False)
+    if sentences:
+        print()
     for table in tables:
         Console(width=fit(table, Console().width)).print(table)
     if footer:
         Console().print(footer, soft_wrap=True, highlight=False)
+
+
+def _sentences(results: Mapping[str, Any]) -> list[str]:
+    """Return the verdict; older versions wrote none."""
+    return list(results.get("verdict", {}).get("sentences", ()))
 
 
 def _footer(results: Mapping[str, Any], path: Path) -> str:
@@ -116,10 +144,13 @@ def show_run(run: Run, as_json: bool) -> None:
     if as_json:
         print_json({**run.results, "seconds": run.seconds, "run": str(run.path)})
         return
-    from comity.report.tables import clients_table, run_table
+    from comity.report.tables import clients_table, groups_table, run_table
 
+    groups = run.groups
+    tables = [clients_table(run.results), run_table(run.results)]
+    tables += [] if groups is None else [groups_table(groups)]
     footer = _footer(run.results, run.path)
-    print_tables(clients_table(run.results), run_table(run.results), footer=footer)
+    print_tables(*tables, footer=footer, sentences=_sentences(run.results))
 
 
 def show_federation(run: Run, as_json: bool) -> None:
@@ -140,11 +171,19 @@ def show_comparison(comparison: Comparison, as_json: bool) -> None:
     if as_json:
         print_json({**comparison.results, "run": str(comparison.path)})
         return
-    from comity.report.tables import comparison_tables
+    from comity.report.tables import comparison_tables, gains_table
 
     first = next(run for runs in comparison.runs.values() for run in runs)
-    footer = _footer(first.results, comparison.path)
-    print_tables(*comparison_tables(comparison.results, comparison.runs), footer=footer)
+    tables, gains = (
+        comparison_tables(comparison.results, comparison.runs),
+        gains_table(comparison.results),
+    )
+    print_tables(
+        *tables,
+        *([] if gains is None else [gains]),
+        footer=_footer(first.results, comparison.path),
+        sentences=_sentences(comparison.results),
+    )
 
 
 def show_search(search: Search, as_json: bool) -> None:
@@ -157,6 +196,7 @@ def show_search(search: Search, as_json: bool) -> None:
     print_tables(
         points_table(search.results),
         search_table(search.results),
+        sentences=_sentences(search.results),
         footer=f"Report: {search.path / 'report.html'}",
     )
 

@@ -8,7 +8,13 @@ from typing import Any
 from comity import algorithms, problems
 from comity.algorithms import Algorithm
 from comity.algorithms.wrappers import Wrapper, find_wrapper, wrappers
-from comity.configuration.checks import CHECKS, CHOICE_CHECKS, check_absences, excluded_by
+from comity.configuration.checks import (
+    CHECKS,
+    CHOICE_CHECKS,
+    check_absences,
+    check_names,
+    excluded_by,
+)
 from comity.configuration.layers import Choice, merged
 from comity.configuration.run import TABLES, Configuration
 from comity.errors import UserError, unknown
@@ -25,8 +31,8 @@ def configure(values: Mapping[str, Any]) -> Configuration:
 
     Args:
         values: run-level settings by name and tables of settings by the name of the algorithm, the
-            learner or the wrapper: what a TOML file holds. ``algorithm`` may also be a `Wrapper`
-            around a host.
+            learner or the wrapper: what a TOML file holds. ``algorithm`` may also be a class, or a
+            `Wrapper` around a host.
 
     Raises:
         UserError: a value is unknown, wrong, or does not fit the others.
@@ -58,12 +64,14 @@ def _choose(values: Mapping[str, Any]) -> Choice:
         values = {**values, "problem": problems.resolved(values["problem"])}
     if isinstance(host := values.get("algorithm"), Wrapper):
         values = {**values, **host.run_settings()}
+    if "algorithm" in values:
+        values = {**values, "algorithm": algorithms.name_of(values["algorithm"])}
     problem = problems.find(values["problem"])
     if problem.learner not in LEARNERS:
         raise unknown(f"learner of problem {problem.name}", problem.learner, LEARNERS)
     learner, learner_settings = LEARNERS[problem.learner]
     learner.check(problem)
-    algorithm = algorithms.find(str(values.get("algorithm", "fedpref")))
+    algorithm = algorithms.find(values.get("algorithm", "fedpref"))
     name = str(values.get("wrapper", "none"))
     if name not in ("none", *wrappers()):
         raise unknown("wrapper", name, ("none", *wrappers()))
@@ -101,6 +109,10 @@ def _verified(configuration: Configuration, algorithm: Algorithm) -> Configurati
     algorithm.check(problem, configuration.participants(configuration.clients))
     if isinstance(problem, DataProblem):
         problem.client_rows()
+        if not configuration.names:
+            names = list(problem.client_names())
+            configuration = configuration.model_copy(update={"names": names})
+    check_names(configuration)
     if isinstance(configuration.preferences, str) and configuration.preferences.endswith(".csv"):
         # a file may change or move: the configuration holds its content
         configuration = configuration.model_copy(update={"preferences": vectors.tolist()})

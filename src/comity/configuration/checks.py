@@ -144,13 +144,31 @@ def check_absences(configuration: Configuration) -> None:
             raise UserError(f"{entry}: {configuration.algorithm} makes no survey; say 'round'.")
 
 
+def check_names(configuration: Configuration) -> None:
+    """Refuse names that do not tell the clients apart."""
+    names = configuration.names
+    if names and len(names) != configuration.clients:
+        raise UserError(
+            f"names: {len(names)} names for {configuration.clients} clients; give one each."
+        )
+    for client, name in enumerate(names):
+        if not name.strip() or not name.isprintable():
+            raise UserError(f"names: that of client {client} is {name!r}; give a printable name.")
+        if name in names[:client]:
+            raise UserError(f"names: '{name}' occurs twice; give each client a name of its own.")
+        if name.isdecimal() and name != str(client):
+            raise UserError(
+                f"names: '{name}' is the number of another client than {client}; add a letter."
+            )
+
+
 def check_complete(configuration: Configuration) -> None:
     """Refuse to simulate a run of which this party knows a part only: its own rows, preference."""
     for client, preference in enumerate(configuration.get_preferences()):
         if np.isnan(preference).any():
             raise UserError(
-                f"preferences: that of client {client} is empty; a simulation needs those of all "
-                "clients."
+                f"preferences: that of {configuration.named(client)} is empty; a simulation "
+                "needs those of all clients."
             )
     problem = configuration.get_problem()
     for client, rows in enumerate(
@@ -158,6 +176,6 @@ def check_complete(configuration: Configuration) -> None:
     ):
         if not len(rows.train):
             raise UserError(
-                f"problem.rows: the rows of client {client} are not held here; a simulation needs "
-                "those of all clients, one path each."
+                f"problem.rows: the rows of {configuration.named(client)} are not held here; a "
+                "simulation needs those of all clients, one path each."
             )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -18,13 +18,15 @@ from comity.algorithms import find as find_algorithm
 from comity.configuration.assemble import configure
 from comity.configuration.files import read_toml
 from comity.configuration.run import Configuration
-from comity.errors import UserError
+from comity.core.importing import is_reference
+from comity.errors import RefusedError, UserError
 from comity.settings import Settings, build, setting
 
 Transport = Literal["grpc", "flower", "files"]
 _PARTIES = ("sites", "server")
 _OWN = {
     "clients": "it is the number of [sites]",
+    "names": "they are those of [sites]",
     "preferences": "each site has its own, in its site file; drawn ones would be public, because "
     "the seed is",
     "absences": "real sites are absent by themselves",
@@ -54,7 +56,9 @@ class SiteEntry(Settings):
 class Policy(Settings):
     """The ``[policy]`` table of a site file: what this site agrees to, whoever asks."""
 
-    algorithms: list[str] = setting([], "algorithms allowed; empty: all")
+    algorithms: list[str] = setting(
+        [], "algorithms allowed; empty: all that Comity has. Others, module:class, must be named"
+    )
     statistics: list[str] = setting(
         ["size", "declined", "unsound", "validation"],
         "statistics that may leave beside models; others must be added by name",
@@ -140,17 +144,24 @@ class FederationFile:
                 **others,
                 "problem": problem,
                 "clients": len(self.sites),
+                "names": list(self.names),
                 "chunk": 1,
                 "preferences": [list(known.get(name, ())) for name in self.names],
             }
         )
 
 
-def read_federation(path: str | Path) -> FederationFile:
+def read_federation(path: str | Path, allowed: Collection[str] | None = None) -> FederationFile:
     """Return a federation file.
 
     Args:
         path: The file.
+        allowed: Algorithms that a site's policy names. One that is code of its own
+            (``module:class``) must be among them, or nothing of it is imported. None: any.
+
+    Raises:
+        UserError: names the fault.
+        RefusedError: the algorithm is code that the policy does not name.
     """
     path = Path(path)
     values = read_toml(path)
@@ -167,7 +178,13 @@ def read_federation(path: str | Path) -> FederationFile:
         raise UserError(f"{path}: chunk = {values['chunk']}: each site is a fleet of one.")
     if "problem" not in values:
         raise UserError(f"{path}: problem is missing: a name, or a [problem] table with columns.")
-    if find_algorithm(str(values.get("algorithm", "fedpref"))).centralised:
+    algorithm = str(values.get("algorithm", "fedpref"))
+    if allowed is not None and is_reference(algorithm) and algorithm not in allowed:
+        raise RefusedError(
+            f"policy.algorithms: this federation runs {algorithm}, code that is not Comity's; read "
+            "it, and add its name to the policy."
+        )
+    if find_algorithm(algorithm).centralised:
         raise UserError(
             f"{path}: {values['algorithm']} pools the rows of all clients, which real sites never "
             "do. Choose an algorithm that federates: comity list algorithms."
@@ -228,7 +245,8 @@ def read_site(path: str | Path) -> SiteFile:
     path = Path(path)
     values = build(SiteValues, read_toml(path), where=path.name)
     here = path.resolve().parent
-    federation = read_federation(here / values.federation)
+    policy = build(Policy, values.policy, where="policy")
+    federation = read_federation(here / values.federation, policy.algorithms)
     if values.name not in federation.sites:
         raise UserError(
             f"{path}: name = '{values.name}': {federation.path.name} has no such site; it has "
@@ -252,6 +270,6 @@ def read_site(path: str | Path) -> SiteFile:
         key=here / values.key if values.key else None,
         directory=here / (values.directory or values.name),
         authority=here / values.authority if values.authority else None,
-        policy=build(Policy, values.policy, where="policy"),
+        policy=policy,
         share=build(Share, values.share, where="share"),
     )

@@ -10,7 +10,7 @@ import math
 from typing import Annotated, Any, Literal
 
 import tomli_w
-from pydantic import NonNegativeInt, StringConstraints
+from pydantic import BeforeValidator, NonNegativeInt, StringConstraints
 from torch import nn
 
 from comity import algorithms, problems
@@ -18,6 +18,7 @@ from comity.algorithms import Algorithm
 from comity.algorithms.wrappers import Wrapper, find_wrapper
 from comity.core.preferences import preferences
 from comity.core.typing import FloatArray
+from comity.errors import unknown
 from comity.problems import Problem
 from comity.problems.base import EVEN
 from comity.settings import Settings, setting
@@ -31,22 +32,36 @@ DEFAULT_PRESET = "default"
 FineTune = Annotated[str, StringConstraints(pattern=r"^(none|replace-last|extra:[1-9]\d*)$")]
 
 
+Names = Annotated[
+    list[str],
+    BeforeValidator(lambda names: names.split(",") if isinstance(names, str) else names),
+]
+"""A list of names, or one text with commas between them."""
+
+
 class Configuration(Settings):
     """All settings of one run; three tables hold those of algorithm, learner and wrapper."""
 
     problem: str | dict[str, Any] = setting(
         ..., "what is learned: a name, module:attribute, or a table that describes your own data"
     )
-    algorithm: str = setting("fedpref", "what is federated about it")
+    algorithm: str = setting(
+        "fedpref", "what is federated about it: a name, or module:class of your own"
+    )
     wrapper: str = setting("none", "a rule on top of the algorithm's server step, by its name")
     preset: str = setting(
         DEFAULT_PRESET, "source of the papers' settings: default, or a name; see: list presets"
     )
     clients: int = setting(20, "number of clients", at_least=1)
+    names: Names = setting(
+        [], "names of the clients, in their order; default: those of the data's silos, if any"
+    )
     rounds: int = setting(1, "how often clients train and the server mixes", at_least=1)
     seed: int = setting(1, "where all random numbers come from", at_least=0)
     preferences: str | list[list[float]] = setting(
-        "dirichlet", "dirichlet[:ALPHA], equidistant, gaussian, same:W,W, shared:N,N or a CSV file"
+        "dirichlet",
+        "dirichlet[:ALPHA], interior[:SHARE], equidistant, gaussian, same:W,W, shared:N,N or a CSV "
+        "file",
     )
     partition: str = setting(
         EVEN["partition"],
@@ -90,6 +105,9 @@ class Configuration(Settings):
         "data: test samples of all clients on which every model is judged, too: all, a number that "
         "is drawn among them, or 0: none",
     )
+    keep_checkpoint: bool = setting(
+        False, "leave the checkpoint, which only an unfinished run needs, in the directory"
+    )
     chunk: int = setting(10, "clients trained as one stack by one process", at_least=1)
     threads: int = setting(1, "threads of one process; more may change bits", at_least=1)
     algorithm_settings: dict[str, Any] = setting({}, "settings of the algorithm")
@@ -106,6 +124,11 @@ class Configuration(Settings):
         """Name of the run as a row of a comparison: ``fedavg+ft`` when fine-tuned."""
         wrapped = self.algorithm if self.wrapper == "none" else f"{self.algorithm}+{self.wrapper}"
         return wrapped if self.fine_tune == "none" else f"{wrapped}+ft"
+
+    @property
+    def algorithm_name(self) -> str:
+        """Declared name of the algorithm, under which its settings stand."""
+        return algorithms.find(self.algorithm).declaration.name
 
     def get_problem(self) -> Problem:
         """Return the problem with its data dealt out to the clients of this run."""
@@ -139,6 +162,29 @@ class Configuration(Settings):
         """Whether the server chooses the round whose models are kept."""
         return self.keep == "best" and self.keep_scope == "federation"
 
+    def get_names(self) -> tuple[str, ...]:
+        """Return one name per client; clients without a name have their number."""
+        return tuple(self.names) or tuple(str(client) for client in range(self.clients))
+
+    def named(self, client: int) -> str:
+        """Return a client for messages: ``client 2 (BancoSur)``, or ``client 2`` without a name."""
+        return f"client {client} ({self.names[client]})" if self.names else f"client {client}"
+
+    def client_number(self, client: int | str) -> int:
+        """Return the number of a client that is given by its number or its name.
+
+        Args:
+            client: A number, which may be that of no client, or a name, which must be known.
+        """
+        if not isinstance(client, str):
+            return client
+        if client in self.names:
+            return self.names.index(client)
+        try:
+            return int(client)
+        except ValueError:
+            raise unknown("client", client, self.get_names()) from None
+
     def get_preferences(self) -> FloatArray:
         """Return one preference per client (clients, objectives)."""
         objectives = len(self.get_problem().objectives)
@@ -149,7 +195,7 @@ class Configuration(Settings):
         values = self.model_dump(exclude=set(TABLES))
         if self.wrapper != "none":
             values[self.wrapper] = self.wrapper_settings
-        values[self.algorithm] = self.algorithm_settings
+        values[self.algorithm_name] = self.algorithm_settings
         values[self.get_problem().learner] = self.learner_settings
         return tomli_w.dumps(values)
 

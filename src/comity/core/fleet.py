@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
+from comity.core.arithmetic import Arithmetic
 from comity.core.typing import AnyArray, BoolArray, FloatArray, IntArray, Tree
 
 _ROWS = 8  # whole rows held at once
@@ -24,10 +25,11 @@ _BLOCK, _COLUMNS = 256, 4096  # rows and columns of one matrix product
 _TINY = 1e-12
 
 
-class Fleet:
+class Fleet(Arithmetic):
     """n models of one architecture; ``tensors[name]`` has shape ``(n, *shape of the tensor)``.
 
-    ``len(fleet)`` is n, iteration yields the names, ``fleet[name]`` is one stacked tensor.
+    ``len(fleet)`` is n, iteration yields the names, ``fleet[name]`` is one stacked tensor. Fleets
+    are added, subtracted, multiplied and divided name by name (`Arithmetic`).
 
     Args:
         tensors: Stacked tensors by name. All have the same first axis, one row per client.
@@ -38,7 +40,7 @@ class Fleet:
     """
 
     def __init__(self, tensors: Mapping[str, Tensor]) -> None:
-        self.tensors: Tree = dict(tensors)
+        super().__init__(tensors)
         sizes = {tensor.shape[0] for tensor in self.tensors.values()}
         if len(sizes) != 1:
             raise ValueError(f"a fleet needs one client axis, got lengths {sorted(sizes)}")
@@ -162,9 +164,14 @@ class Fleet:
             }
         )
 
-    def mean(self) -> Fleet:
-        """Return the plain mean of all rows, as a fleet of one."""
-        return self.mix(np.full((1, self.size), 1.0 / self.size))
+    def mean(self, weights: FloatArray | None = None) -> Fleet:
+        """Return the mean of all rows, as a fleet of one.
+
+        Args:
+            weights: One weight per row, divided by their sum; None: all rows count alike.
+        """
+        each = np.ones(self.size) if weights is None else np.asarray(weights, dtype=np.float64)
+        return self.mix(each[None] / each.sum())
 
     def distance(self, other: Fleet) -> FloatArray:
         """Return the Euclidean distance (n) of each row from ``other`` (one row, or n rows)."""

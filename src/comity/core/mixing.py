@@ -29,13 +29,13 @@ class Mixing:
     """
 
     weights: FloatArray
-    """Rows x givers, non-negative; the givers are the clients that sent, in their order. Rows sum
-    to one unless there is a ``base``."""
+    """Rows x givers; the givers are the clients that sent, in their order. Non-negative, and rows
+    sum to one, unless there is a ``base``."""
     route: Mapping[int, int] = field(default_factory=dict)
     """Client id -> row. A client without a row keeps what the server had for it in this group."""
     base: Fleet | None = None
     """Model (one row) from which a step starts. A row is then base + Σ weight · (sent − start), a
-    step along the clients' updates, and its weights need not sum to one."""
+    step along the clients' updates, and its weights may be any finite numbers."""
     stored: Fleet | None = None
     """Models to mix in place of those that were sent, one per client of the federation; the
     columns of ``weights`` are then all clients."""
@@ -67,7 +67,7 @@ class Mixing:
         """Return a mixing with one model for all receivers: base + Σ weight · (sent − start).
 
         Args:
-            weights: One weight per giver, used as they are.
+            weights: One weight per giver, used as they are; any finite numbers.
             receivers: Ids of the clients that receive the model.
             base: The model (one row) from which the step is taken.
         """
@@ -75,7 +75,9 @@ class Mixing:
         return cls(row, dict.fromkeys(receivers, 0), base)
 
     def check(self, givers: int) -> None:
-        """Check the law of honest weights: finite, non-negative, rows sum to one unless a step.
+        """Check the law of honest weights.
+
+        Those of a mean are finite, non-negative and sum to one; those of a step are finite.
 
         Args:
             givers: Number of clients that sent.
@@ -84,9 +86,13 @@ class Mixing:
         givers = givers if self.stored is None else len(self.stored)
         if weights.shape[1] != givers:
             raise AssertionError(f"mixing has {weights.shape[1]} columns for {givers} givers")
-        if not (np.isfinite(weights).all() and (weights >= 0).all()):
-            raise AssertionError("mixing weights must be finite and non-negative")
-        if self.base is None and not np.allclose(weights.sum(axis=1), 1.0, atol=1e-9):
+        if not np.isfinite(weights).all():
+            raise AssertionError("mixing weights must be finite")
+        if self.base is not None:
+            return
+        if (weights < 0).any():
+            raise AssertionError("mixing weights must be non-negative; only a step may have others")
+        if not np.allclose(weights.sum(axis=1), 1.0, atol=1e-9):
             raise AssertionError(f"mixing rows must sum to one, got {weights.sum(axis=1)}")
 
 
@@ -171,7 +177,7 @@ def who_from_whom(
     """Return how much each client takes from each (clients x clients), averaged over tensors.
 
     Rows sum to one; rows of clients that receive nothing are NaN. Tensors that a client keeps do
-    not count.
+    not count; negative weights of a step count by their size.
 
     Args:
         mixings: The mixing of each group of tensors.
@@ -190,7 +196,7 @@ def who_from_whom(
         for mixing, count in counted:
             if client not in mixing.route:
                 continue
-            row = mixing.weights[mixing.route[client]] * count
+            row = np.abs(mixing.weights[mixing.route[client]]) * count
             if isinstance(mixing, Mixing) and mixing.stored is not None:
                 shares += row
             else:

@@ -44,6 +44,8 @@ class View:
     """Share of the clients that take part in a round."""
     passes: Tensor = field(default_factory=lambda: torch.zeros(()))
     """Passes over the client's data in this phase so far (scalar)."""
+    steps: Tensor = field(default_factory=lambda: torch.zeros(()))
+    """Steps that the client takes in this phase, all of them (scalar); 0 in a survey."""
     forward: Callable[..., Tensor] = _nothing
     """``(parameters, inputs, …)`` -> outputs of the client's module with these parameters."""
     losses: Callable[[Tensor, Batch], Tensor] = _nothing

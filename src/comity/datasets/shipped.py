@@ -8,9 +8,13 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from importlib.resources import as_file, files
 
-from comity.datasets.columns import Columns, read_columns
+from comity.datasets.attributes import AttributeDescription
+from comity.datasets.columns import read_columns
 from comity.datasets.files import damaged
-from comity.datasets.tables import Attribute, Table, make_table, renamed
+from comity.datasets.reading import PLAIN_CSV, Columns
+from comity.datasets.roles import Roles
+from comity.datasets.schema import renamed
+from comity.datasets.tables import Table, make_table
 from comity.errors import unknown
 
 
@@ -29,7 +33,9 @@ class Dataset:
     """Rows with some of the values, by sensitive attribute, or ``{"silo": …}`` by silo."""
     label: str
     """Column to predict."""
-    attributes: Mapping[str, Attribute]
+    licence: str
+    """Licence of the data, so far as it is known."""
+    attributes: Mapping[str, AttributeDescription]
     """Sensitive attributes by name."""
     positive: str | None = None
     """Value of the label that counts as 1."""
@@ -52,6 +58,7 @@ DATASETS = {
         rows=48_842,
         positives=11_687,
         counts={"gender": {"female": 16_192}, "race": {"white": 41_762}},
+        licence="CC BY 4.0",
         label="income",
         positive=">50K",
         attributes={
@@ -71,6 +78,7 @@ DATASETS = {
         rows=7_214,
         positives=3_963,
         counts={"gender": {"female": 1_395}, "race": {"African-American": 3_696}},
+        licence="none stated by the publisher",
         label="two_year_recid",
         positive="0",
         attributes={
@@ -101,6 +109,7 @@ DATASETS = {
         rows=21_791,
         positives=19_360,
         counts={"gender": {"female": 9_537}, "race": {"white": 18_285}},
+        licence="none stated by the publisher",
         label="first_pf",
         attributes={
             "gender": {"column": "sex", "groups": {"female": ["female"], "male": ["male"]}},
@@ -125,6 +134,7 @@ DATASETS = {
         rows=30_000,
         positives=6_636,
         counts={"gender": {"female": 18_112}, "age": {"up to 25": 3_871}},
+        licence="CC BY 4.0",
         label="default payment next month",
         attributes={
             "gender": {"column": "SEX", "groups": {"female": ["female"], "male": ["male"]}},
@@ -153,6 +163,7 @@ DATASETS = {
         rows=45_211,
         positives=5_289,
         counts={"marital": {"married": 27_214}},
+        licence="CC BY 4.0",
         label="y",
         attributes={
             "age": {"column": "age", "groups": {"under 25 or over 60": "*", "25 to 60": "25..60"}},
@@ -174,6 +185,7 @@ DATASETS = {
         rows=1_000,
         positives=700,
         counts={"gender": {"female": 310}},
+        licence="CC BY 4.0",
         label="credit_risk",
         positive="1",
         attributes={
@@ -193,6 +205,7 @@ DATASETS = {
         rows=920,
         positives=509,
         counts={"silo": {"cleveland": 303, "hungarian": 294, "switzerland": 123, "va": 200}},
+        licence="CC BY 4.0",
         label="num",
         positive="ill",
         attributes={
@@ -229,16 +242,20 @@ def dataset(name: str) -> Table:
     table = make_table(
         name,
         renamed(columns, description.names),
-        label=description.label,
-        positive=description.positive,
-        sensitive=description.attributes,
-        features=description.features or [name for name in columns if name not in left_out],
-        client=description.silo,
-        missing="category",
+        Roles(
+            description.label,
+            description.attributes,
+            description.positive,
+            description.features or [name for name in columns if name not in left_out],
+            client=description.silo,
+            missing="category",
+        ),
+        PLAIN_CSV,
     )
     _check(name, description, table)
     notes = (*table.notes, *description.notes)
-    return replace(table, notes=notes, names=description.names)
+    schema = replace(table.schema, names=description.names)
+    return replace(table, notes=notes, schema=schema)
 
 
 def shipped(name: str) -> Columns:
@@ -249,7 +266,7 @@ def shipped(name: str) -> Columns:
     with as_file(files("comity.datasets.data") / file) as path:
         if not path.is_file() or hashlib.sha256(path.read_bytes()).hexdigest() != sha256:
             raise damaged(name, f"{file} is absent or not the file that was shipped")
-        return read_columns(path, name)
+        return read_columns(path, name, PLAIN_CSV)
 
 
 def _check(name: str, description: Dataset, table: Table) -> None:

@@ -14,6 +14,7 @@ import numpy as np
 from comity.core.pareto import hypervolume
 from comity.core.typing import FloatArray, IntArray
 from comity.datasets.columns import read_columns
+from comity.datasets.roles import Roles
 from comity.datasets.tables import Table, make_table
 
 TRAIN, TEST, SEED = 3_500, 1_500, 123
@@ -62,7 +63,7 @@ def synthetic() -> Table:
     points, group, label = draw(TRAIN + TEST)
     cells = {"x1": points[:, 0], "x2": points[:, 1], "z": group, "y": label}
     columns = read_columns({name: cell.tolist() for name, cell in cells.items()}, "synthetic")
-    return make_table("synthetic", columns, label="y", sensitive=["z"])
+    return make_table("synthetic", columns, Roles("y", ["z"], features=["x1", "x2", "z"]))
 
 
 @lru_cache(maxsize=1)

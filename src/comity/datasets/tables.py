@@ -5,46 +5,23 @@ Faults of a table are reported with the row and the column.
 
 from __future__ import annotations
 
-import math
-import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import NotRequired, TypedDict
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from comity.core.typing import BoolArray, Float32Array, IntArray
-from comity.datasets.columns import Columns
-from comity.datasets.encoding import (
-    Encoding,
-    Location,
-    coded,
-    learn_encoding,
-    number_of,
-    plain_text,
-)
-from comity.errors import UserError, unknown
+from comity.datasets.attributes import learn_attribute
+from comity.datasets.dates import example, found_format
+from comity.datasets.encoding import Location, coded, learn_encoding, plain_text
+from comity.datasets.reading import Columns, Reading
+from comity.datasets.roles import Roles, inputs_of, keys_of
+from comity.datasets.schema import Column, Schema, date_findings, refuse
+from comity.errors import Faults, UserError, unknown
 
-MOST_GROUPS = 10
-"""Largest number of values of a sensitive attribute that are not grouped."""
-REST = "*"
-"""Rule of the group that takes all values which no other group takes."""
-
+MISSING_WAYS = ("refuse", "category", "drop")
+"""Ways with missing cells."""
 _TRUTHS = ({"0", "1"}, {"false", "true"}, {"no", "yes"})  # in each, the true value sorts last
-_RULE = re.compile(r"(<=|>=|<|>)\s*(\S+)|(\S+?)\s*\.\.\s*(\S+)")
-
-
-class Attribute(TypedDict):
-    """A sensitive attribute: a column, and how its values are grouped, if at all."""
-
-    column: str
-    """Column of the table."""
-    groups: NotRequired[Mapping[str, Sequence[object] | str]]
-    """Attribute values by name, each with the values of the column that it stands for.
-
-    It is a list of values, a rule (``"<= 25"``, ``"> 25"``, ``"25..60"`` with both ends in), or
-    ``"*"`` for all rows that no other group takes.
-    """
 
 
 @dataclass(frozen=True)
@@ -69,142 +46,139 @@ class Table:
     silo_names: tuple[str, ...]
     notes: tuple[str, ...]
     """Remarks on what was done to the data."""
-    encodings: tuple[Encoding, ...]
-    """Encodings of the columns, in the order of the inputs."""
-    names: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    """Names of the codes in a column of the file, where codes were renamed."""
+    schema: Schema
+    """Rules by which the columns of a file become all that."""
 
     def encode(self, columns: Columns) -> Float32Array:
         """Return new rows, as `read_columns` gives them, as inputs like those of the table's own.
 
         Columns that are no inputs (label, client, …) may be present or not.
         """
-        needed = [encoding.column for encoding in self.encodings]
-        absent = [column for column in needed if column not in columns]
-        if absent:
-            raise UserError(
-                f"{self.name}: new rows lack the column{'s' * (len(absent) > 1)} "
-                f"{', '.join(absent)}; they need all that the model learned from: "
-                f"{', '.join(needed)}."
-            )
-        columns = renamed({column: columns[column] for column in needed}, self.names)
-        where = Location(f"new rows of {self.name}", np.arange(len(columns[needed[0]])) + 2)
-        blocks = [encoding.inputs(where, columns[encoding.column]) for encoding in self.encodings]
-        return np.concatenate(blocks, axis=1)
+        return self.schema.encode(columns)
 
 
-def renamed(columns: Columns, names: Mapping[str, Mapping[str, str]]) -> Columns:
-    """Return columns with names in place of codes; cells without a name stay as they are.
+def declared_table(schema: Schema, columns: Columns, where: str) -> Table:
+    """Return rows encoded by a declared schema; an empty mapping has no rows.
 
     Args:
-        columns: Columns as `read_columns` gives them.
-        names: Name of each code, by column.
+        schema: The schema.
+        columns: Columns as `read_columns` gives them; those that the schema does not name are not
+            used.
+        where: Name of the rows, for messages.
     """
-    return {
-        column: [names[column].get(cell, cell) for cell in cells] if column in names else cells
-        for column, cells in columns.items()
-    }
+    columns = columns or {name: [] for name in schema.used}
+    refuse(schema.findings(columns), where)
+    attributes = schema.sensitive
+    return Table(
+        name=schema.name,
+        inputs=schema.blocks(columns),
+        features=schema.features,
+        numeric=schema.numeric,
+        label=schema.labels(columns),
+        sensitive={a.name: schema.groups(columns, a, where) for a in attributes},
+        attribute_values={attribute.name: attribute.values for attribute in attributes},
+        silos=np.zeros(len(columns[schema.label]), dtype=np.int64),
+        silo_names=(where,),
+        notes=tuple(schema.notes(columns, where)),
+        schema=schema,
+    )
 
 
-def make_table(
-    name: str,
-    columns: Columns,
-    *,
-    label: str,
-    positive: object = None,
-    sensitive: Sequence[str] | Mapping[str, Attribute],
-    features: Sequence[str] | None = None,
-    client: str | None = None,
-    missing: str = "refuse",
-) -> Table:
+def make_table(name: str, columns: Columns, roles: Roles, reading: Reading | None = None) -> Table:
     """Return columns, as `read_columns` gives them, encoded for learning.
 
-    Columns of numbers stay numbers; any other column becomes one 0/1 input per value.
+    Columns of numbers stay numbers, dates become days since 1970, and any other column becomes one
+    0/1 input per value. All faults are reported together.
 
     Args:
         name: Name of the table, for messages.
         columns: Columns of text.
-        label: Column to predict.
-        positive: Value of the label that counts as 1; not needed for 0/1, false/true and no/yes.
-        sensitive: Columns of sensitive attributes, or attributes by name (see `Attribute`).
-        features: Columns to learn from; by default all but the label and the client.
-        client: Column with the silo of each row.
-        missing: What to do with missing cells: ``refuse`` the table, ``drop`` their rows, or make
-            them a ``category``: a value of their own, and in a column of numbers the median, beside
-            a 0/1 input that marks them.
+        roles: What the columns are for.
+        reading: How the text of the file became cells, for new files.
     """
-    attributes = _attributes(name, sensitive)
-    keys = [label, *(attribute["column"] for attribute in attributes.values())]
-    if label in keys[1:]:
-        raise UserError(f"{name}: '{label}' is the label; it cannot be sensitive, too.")
-    if client is not None:
-        keys.append(client)
-    if features is None:
-        features = [column for column in columns if column not in (label, client)]
-    for column in (*keys, *features):
-        if column not in columns:
-            raise unknown(f"column in {name}", column, columns)
-    if label in features or not features:
-        wrong = f"the label '{label}' among them" if features else "none"
-        raise UserError(f"{name}: features must be columns other than the label, got {wrong}.")
+    attributes, keys = keys_of(name, roles)
+    features, left_out = inputs_of(name, columns, roles, keys)
     columns = {column: columns[column] for column in dict.fromkeys((*keys, *features))}
-    columns, rows, notes = _without_missing(name, columns, keys, missing)
+    faults = Faults(name)
+    try:
+        columns, rows, notes = _without_missing(name, columns, keys, roles.missing)
+    except UserError as error:
+        faults.texts.append(str(error).removeprefix(f"{name}: "))
+        if roles.missing not in MISSING_WAYS:
+            faults.refuse()
+        columns, rows, notes = _without_missing(name, columns, keys, "drop")
     where = Location(name, rows)
 
-    learned = [learn_encoding(where, key, columns[key]) for key in dict.fromkeys(features)]
-    encodings = tuple(encoding for encoding, _ in learned)
-    blocks = [encoding.inputs(where, columns[encoding.column]) for encoding in encodings]
-    values = {key: _values(where, key, columns, what) for key, what in attributes.items()}
+    learned = []
+    for feature in features:
+        with faults.gathered():
+            learned.append(_learn_column(where, feature, columns[feature], roles.dates))
+    groups = {}
+    for key, what in attributes.items():
+        with faults.gathered():
+            groups[key] = learn_attribute(where, key, columns, what)
+    one = other = ""
+    with faults.gathered():
+        one, other = _label_values(where, roles.label, columns[roles.label], roles.positive)
+    faults.refuse()
     silos, silo_names = None, tuple[str, ...]()
-    if client is not None:
-        names, silos = coded(columns[client])
+    if roles.client is not None:
+        names, silos = coded(columns[roles.client])
         silo_names = tuple(names)
+    reading = reading or Reading()
+    schema = Schema(
+        name,
+        roles.label,
+        one,
+        tuple(column for column, _ in learned),
+        other,
+        tuple(attribute for attribute, _ in groups.values()),
+        reading.model_copy(update={"separator": None, "encoding": None}),
+    )
     return Table(
         name=name,
-        inputs=np.concatenate(blocks, axis=1),
-        features=tuple(name for encoding in encodings for name in encoding.features),
-        numeric=np.array([name == e.column for e in encodings for name in e.features]),
-        label=_label(where, label, columns[label], positive),
-        sensitive={key: codes for key, (codes, _) in values.items()},
-        attribute_values={key: names for key, (_, names) in values.items()},
+        inputs=schema.blocks(columns),
+        features=schema.features,
+        numeric=schema.numeric,
+        label=schema.labels(columns),
+        sensitive={key: codes for key, (_, codes) in groups.items()},
+        attribute_values={key: attribute.values for key, (attribute, _) in groups.items()},
         silos=silos,
         silo_names=silo_names,
-        notes=(*notes, *(note for _, note in learned if note)),
-        encodings=encodings,
+        notes=(*notes, *reading.notes, *left_out, *(note for _, note in learned if note)),
+        schema=schema,
     )
 
 
-def _attributes(
-    name: str, sensitive: Sequence[str] | Mapping[str, Attribute]
-) -> Mapping[str, Attribute]:
-    if not sensitive or isinstance(sensitive, str):
-        raise UserError(
-            f"{name}: sensitive must list at least one column, e.g. ['sex'], got {sensitive!r}."
-        )
-    if not isinstance(sensitive, Mapping):
-        return {column: {"column": column} for column in sensitive}
-    for attribute, what in sensitive.items():
-        if not isinstance(what, Mapping) or "column" not in what:
-            raise UserError(
-                f"{name}: sensitive attribute '{attribute}' must say its column, e.g. "
-                "{column = 'race', groups = {white = ['White'], other = '*'}}."
-            )
-        for key in what:
-            if key not in Attribute.__annotations__:
-                raise unknown(
-                    f"setting of sensitive attribute '{attribute}' in {name}",
-                    key,
-                    Attribute.__annotations__,
-                )
-    return sensitive
+def _learn_column(
+    where: Location, name: str, cells: list[str], dates: Mapping[str, str]
+) -> tuple[Column, str]:
+    """Return an input column, and a remark on it or nothing.
+
+    Args:
+        where: Position of the rows, for messages.
+        name: Name of the column.
+        cells: Its cells.
+        dates: Formats of dates by column, where they are given.
+    """
+    values = {cell for cell in cells if cell}
+    form = dates.get(name) or found_format(values, f"{where.name}: column '{name}'")
+    if form is None:
+        encoding, note = learn_encoding(where, name, cells)
+        return Column(name, encoding.values, median=encoding.median, learned=True), note
+    refuse(date_findings(name, cells, form), where.name)
+    column = Column(name, date=form, learned=True)
+    encoding, _ = learn_encoding(where, name, column.texts(cells))
+    note = f"{name} is taken as days since 1970, from dates like {example(form)}"
+    return replace(column, median=encoding.median), note
 
 
 def _without_missing(
     name: str, columns: Columns, keys: Sequence[str], missing: str
 ) -> tuple[Columns, IntArray, tuple[str, ...]]:
     """Return the remaining columns, the number of each row in the file, and remarks."""
-    if missing not in ("refuse", "category", "drop"):
-        raise unknown(f"way with missing cells in {name}", missing, ("refuse", "category", "drop"))
+    if missing not in MISSING_WAYS:
+        raise unknown(f"way with missing cells in {name}", missing, MISSING_WAYS)
     count = len(next(iter(columns.values())))
     rows = np.arange(count) + 2
     holes = {column: cells.count("") for column, cells in columns.items() if "" in cells}
@@ -239,15 +213,18 @@ def _without_missing(
     return columns, rows, (note,)
 
 
-def _label(where: Location, column: str, cells: list[str], positive: object) -> IntArray:
-    values, codes = coded(cells)
-    if len(values) != 2:
+def _label_values(
+    where: Location, column: str, cells: list[str], positive: object
+) -> tuple[str, str]:
+    """Return the label's values that count as yes and as no, as `plain_text`."""
+    values, _ = coded(cells)
+    plain = [plain_text(value) for value in values]
+    if len(values) != 2 or len(set(plain)) != 2:
         listed = ", ".join(f"'{value}' ({where.row(cells, value)})" for value in values[:6])
         raise UserError(
             f"{where.name}: label '{column}' must have exactly two values, found {len(values)}: "
             f"{listed}{', …' if len(values) > 6 else ''}."
         )
-    plain = [plain_text(value) for value in values]
     truths = [value.lower() for value in plain]
     if positive is None and set(truths) not in _TRUTHS:
         raise UserError(
@@ -257,68 +234,4 @@ def _label(where: Location, column: str, cells: list[str], positive: object) -> 
     one = plain[truths.index(max(truths))] if positive is None else plain_text(positive)
     if one not in plain:
         raise unknown(f"positive value of label '{column}' in {where.name}", positive, values)
-    return np.asarray(codes == plain.index(one), dtype=np.int64)
-
-
-def _values(
-    where: Location, attribute: str, columns: Columns, description: Attribute
-) -> tuple[IntArray, tuple[str, ...]]:
-    """Return the value of each row by a sensitive attribute, and the names of the values."""
-    column = description["column"]
-    cells = columns[column]
-    values, codes = coded(cells)
-    about = f"{where.name}: sensitive attribute '{attribute}'"
-    groups = description.get("groups")
-    if groups is None:
-        if not 2 <= len(values) <= MOST_GROUPS:
-            advice = "leave it out" if len(values) == 1 else "say which of them form groups"
-            raise UserError(
-                f"{about}: column '{column}' has {len(values)} different values"
-                f"{f', {values[0]!r}' if len(values) == 1 else ''}; there must be 2 to "
-                f"{MOST_GROUPS} groups, so {advice}."
-            )
-        return codes, tuple(values)
-    if len(groups) < 2:
-        raise UserError(f"{about}: there must be at least two groups, got {list(groups)}.")
-    for group, rule in groups.items():
-        for value in () if isinstance(rule, str) else rule:
-            if plain_text(value) not in map(plain_text, values):
-                raise unknown(f"value of column '{column}' in group '{group}'", value, values)
-    rest = [group for group, rule in groups.items() if rule == REST]
-    names = tuple(groups)
-    group_of = np.empty(len(values), dtype=np.int64)
-    for code, value in enumerate(values):
-        takers = [
-            group for group, rule in groups.items() if rule != REST and _takes(about, rule, value)
-        ] or rest
-        if len(takers) != 1:
-            raise UserError(
-                f"{about}: '{value}' ({where.row(cells, value)}, column '{column}') is in "
-                f"{' and in '.join(takers) or 'no group'}; every value must be in exactly one "
-                f"(a group '{REST}' takes what is left)."
-            )
-        group_of[code] = names.index(takers[0])
-    for code, group in enumerate(names):
-        if code not in group_of:
-            raise UserError(f"{about}: no row is in group '{group}' ({groups[group]}).")
-    return group_of[codes], names
-
-
-def _takes(about: str, rule: Sequence[object] | str, value: str) -> bool:
-    """Return whether a group's list or rule takes a value."""
-    if not isinstance(rule, str):
-        return plain_text(value) in map(plain_text, rule)
-    match = _RULE.fullmatch(rule.strip())
-    limits = [number_of(part) for part in match.group(2, 3, 4) if part] if match else []
-    if match is None or not all(map(math.isfinite, limits)):
-        raise UserError(
-            f"{about}: '{rule}' is no rule; give a list of values, '<= 25', '> 25', '25..60' or "
-            f"'{REST}' for the rest."
-        )
-    number = number_of(value)
-    if not math.isfinite(number):
-        raise UserError(f"{about}: the rule '{rule}' needs numbers, but a value is '{value}'.")
-    if match[1] is None:
-        return limits[0] <= number <= limits[1]
-    below = number < limits[0] if "<" in match[1] else number > limits[0]
-    return below or ("=" in match[1] and number == limits[0])
+    return one, plain[1 - plain.index(one)]

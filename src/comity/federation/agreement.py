@@ -10,6 +10,7 @@ from typing import Literal
 
 import numpy as np
 
+from comity.algorithms import STEPS
 from comity.configuration import Configuration
 from comity.core.fleet import Fleet
 from comity.core.mixing import TARGET
@@ -41,7 +42,7 @@ RESULTS = "results"
 _MOST = 1 << 20  # entries of one statistic
 _LARGEST = 2.0**53  # entry of a statistic: counts up to here are exact
 _FLAGS = ("declined", "unsound")
-_COUNTS = ("size", "yes", "members", "right", "cells", "counts", "total")  # of rows
+_COUNTS = ("size", STEPS, "yes", "members", "right", "cells", "counts", "total")  # of rows
 _ROOM = 1 << 20  # bytes of a message beside models
 
 
@@ -258,7 +259,7 @@ class Agreement:
         if self._personal:
             one["unsound"] = (1,)
         for name in self._algorithm.statistics:
-            one[name] = self._own[name].shape
+            one[name] = (1,) if name == STEPS else self._own[name].shape
         return one
 
     # -- in words --------------------------------------------------------------------------

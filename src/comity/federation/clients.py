@@ -13,16 +13,17 @@ from typing import Any
 import numpy as np
 import torch
 
+from comity.algorithms import STEPS
 from comity.configuration import Configuration
 from comity.core.fleet import Fleet
 from comity.core.pareto import reach
-from comity.core.phases import ClientModel
 from comity.core.rng import torch_seeded
 from comity.core.storage import strip_prefix
 from comity.core.typing import AnyArray, BoolArray, FloatArray, IntArray, NamedArrays
+from comity.federation.client_learner import client_learner
 from comity.federation.messages import ClientUpdate, RoundMetrics, RoundRequest
 from comity.federation.selection import ModelSelection
-from comity.learners import LEARNERS, Learner, LearnerContext, Task
+from comity.learners import Supervised, Task
 
 
 def initial_fleet(configuration: Configuration, clients: int) -> Fleet:
@@ -71,32 +72,13 @@ class Clients:
         self._models = initial_fleet(configuration, count)
         self._start = self._models.clone()
         self._span = self._algorithm.evaluation_preferences(objectives, "validation")
-        conditional = self._span is not None
-        learner_class, settings_class = LEARNERS[problem.learner]
-        self._learner: Learner = learner_class(
-            LearnerContext(
-                problem,
-                settings_class(**configuration.learner_settings),
-                clients,
-                preferences,
-                configuration.seed,
-                self._models,
-                ClientModel(
-                    configuration.get_module(),
-                    conditional,
-                    configuration.rounds,
-                    configuration.participation,
-                    pooled=self._algorithm.centralised,
-                ),
-                configuration.global_test,
-            )
-        )
+        self._learner = client_learner(configuration, clients, self._models, preferences)
         self._selection = ModelSelection(
             configuration,
             preferences,
             self._models,
             self._reach,
-            conditional=conditional,
+            conditional=self._span is not None,
             after_training=self._algorithm.select_after_training,
         )
         self._reference_point = problem.reference_point
@@ -271,7 +253,9 @@ class Clients:
         if len(own.tensors) > len(models.tensors):
             statistics["unsound"] = (~own.finite()).astype(np.float64)
         for name in self._algorithm.statistics:
-            statistics[name] = own[name].double().numpy()
+            steps = name == STEPS
+            values = self._learner.optimiser_steps[rows] if steps else own[name].numpy()
+            statistics[name] = values.astype(np.float64)
         return ClientUpdate(request.clients, models, statistics)
 
     def _note(self, receipt: _Receipt, trained: FloatArray | None) -> None:
@@ -340,6 +324,11 @@ class Clients:
         rows = np.arange(len(self.clients))
         episodes = self.configuration.test_episodes
         return self._learner.evaluate(self.models(kept), rows, purpose, episodes)[0]
+
+    def test_outputs(self, kept: bool) -> list[AnyArray]:
+        """Return the final models' outputs for their clients' test samples, client by client."""
+        assert isinstance(self._learner, Supervised)
+        return self._learner.outputs(self.models(kept), np.arange(len(self.clients)), "test")
 
     # -- persistence -----------------------------------------------------------------------
 

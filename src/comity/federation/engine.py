@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from comity.core.fleet import Fleet
-from comity.core.typing import FloatArray, NamedArrays
+from comity.core.typing import AnyArray, FloatArray, NamedArrays
 from comity.federation.messages import ClientUpdate, RoundMetrics, RoundRequest
 
 
@@ -42,6 +42,9 @@ class SimulatedEngine(Engine, Protocol):
 
     def test(self, kept: bool, purpose: str = "test") -> FloatArray:
         """Return test vectors of the final models of all clients, one row per client."""
+
+    def test_outputs(self, kept: bool) -> list[AnyArray]:
+        """Return the final models' outputs for their clients' test samples, client by client."""
 
     def models(self, kept: bool) -> Fleet:
         """Return the models of all clients: their best validated ones, or their last."""

@@ -81,6 +81,7 @@ class Server:
         self._route: dict[int, int] = {}
         self._uploads: Fleet | None = None
         self._verdicts: dict[int, Verdict] = {}
+        self._survey: Survey | None = None
 
     @property
     def initial(self) -> Fleet:
@@ -148,13 +149,12 @@ class Server:
         sound = _finite_rows(survey)
         for client in np.array(survey.clients, dtype=np.int64)[~sound].tolist():
             record.events.append(
-                f"client {client}, round {record.round}: its losses or gradients are not finite; "
-                "left out of the survey"
+                f"{self.configuration.named(client)}, round {record.round}: its losses or "
+                "gradients are not finite; left out of the survey"
             )
         usable = survey.only([c for c, good in zip(survey.clients, sound, strict=True) if good])
-        broadcast = self.algorithm.broadcast(
-            Survey(usable.clients, usable.statistics, usable.models)
-        )
+        self._survey = Survey(usable.clients, usable.statistics, usable.models)
+        broadcast = self.algorithm.broadcast(self._survey)
         count = len(request.clients)
         record.bytes_down += 8 * count * sum(values.size for values in broadcast.values())
         rows = {name: np.repeat(values[None], count, 0) for name, values in broadcast.items()}
@@ -169,6 +169,7 @@ class Server:
         if update.models is not None and update.clients:
             record.bytes_up += _bytes(update)
             failed = self._mix(request, update, record)
+        self._survey = None
         self._verdicts |= {
             client: Verdict(record.round, record.chosen, client in failed)
             for client in update.clients
@@ -217,8 +218,8 @@ class Server:
         failed = set(np.array(clients)[~sound].tolist())
         for client in sorted(failed):
             record.events.append(
-                f"client {client}, round {number}: its model is no longer finite; "
-                "rolled back to its start and left out"
+                f"{self.configuration.named(client)}, round {number}: its model is no longer "
+                "finite; rolled back to its start and left out"
             )
         rows = np.flatnonzero(sound)
         if not len(rows):
@@ -235,6 +236,8 @@ class Server:
             start=start.group(*self._template),
             sizes=update.statistics["size"][rows],
             statistics={name: update.statistics[name][rows] for name in self.algorithm.statistics},
+            survey=None if self._survey is None else self._survey.only(senders),
+            learner=self.configuration.learner_settings,
             asked=len(clients) + sum(len(absent) for absent in record.absent.values()),
             seed=self.configuration.seed,
         )

@@ -103,6 +103,10 @@ class Learner(Protocol):
         """Number of training steps that each client has taken so far."""
 
     @property
+    def optimiser_steps(self) -> IntArray:
+        """Number of optimiser steps that each client took in the last task that it worked on."""
+
+    @property
     def skipped(self) -> IntArray:
         """Number of undefined loss terms of each client that were left out so far."""
 

@@ -98,6 +98,7 @@ class OffPolicy(ABC):
         self._first = Fleet({name: torch.zeros_like(fleet[name]) for name in fleet})
         self._second = Fleet({name: torch.zeros_like(fleet[name]) for name in fleet})
         self._updates = torch.zeros(count)
+        self._optimiser_steps = np.zeros(count, dtype=np.int64)
         self._steps = np.zeros(count, dtype=np.int64)
         sample = self._environments.observe(np.array([0]))[0]
         if self._environments.features is not None:
@@ -140,6 +141,11 @@ class OffPolicy(ABC):
     def steps(self) -> IntArray:
         """Number of environment steps that each client has taken."""
         return self._steps
+
+    @property
+    def optimiser_steps(self) -> IntArray:
+        """Number of gradient steps that each client took in its last task."""
+        return self._optimiser_steps
 
     @property
     def sizes(self) -> FloatArray:
@@ -219,6 +225,7 @@ class OffPolicy(ABC):
         explore = {row: stream(self._seed, "explore", *keys[row]) for row in rows}
         replay = {row: stream(self._seed, "replay", *keys[row]) for row in rows}
         (phase,), start = task.phases, task.start
+        self._optimiser_steps[rows] = 0
         cohort: ReplayCohort | None = None
         while True:
             active = rows[self._steps[rows] < task.goal]
@@ -303,6 +310,7 @@ class OffPolicy(ABC):
             part = slice(at, at + s.batch_size)
             self._update(cohort, phase, {name: tensor[:, part] for name, tensor in batch.items()})
             self._updates[cohort.rows] += 1
+            self._optimiser_steps[cohort.rows] += 1
 
     def _descend(
         self,

@@ -4,6 +4,7 @@ from comity.problems.base import Objective, Problem
 from comity.problems.data import DataProblem, Samples
 from comity.problems.environments import EnvironmentProblem
 from comity.problems.registry import check_rows, find, problems, register, resolved
+from comity.problems.without_rows import without_rows
 
 __all__ = [
     "DataProblem",
@@ -16,4 +17,5 @@ __all__ = [
     "problems",
     "register",
     "resolved",
+    "without_rows",
 ]

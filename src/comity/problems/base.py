@@ -57,6 +57,8 @@ class Problem(ABC):
     """CSV file with a set of good vectors, for IGD where the front is not known."""
     run_defaults: Mapping[str, Any] = field(default_factory=dict, hash=False)
     """Default run-level settings for this problem: ``clients``, ``rounds``, …"""
+    licence: str = ""
+    """Licence of the data, where it is known."""
     search: Mapping[str, Any] = field(default_factory=dict, hash=False)
     """Default settings of a search: ``reference_point``, ``iterations``, ``local_steps``, …"""
 

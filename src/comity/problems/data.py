@@ -17,8 +17,9 @@ from comity.core.pareto import hypervolume, reach, set_measures
 from comity.core.phases import Batch
 from comity.core.rng import stream
 from comity.core.typing import BoolArray, Float32Array, FloatArray, IntArray
-from comity.datasets.columns import Columns
 from comity.datasets.partition import SPLIT, ClientRows, PartitionSpec, Strata, partition_rows
+from comity.datasets.reading import Columns, Reading
+from comity.datasets.schema import EncodedRows
 from comity.datasets.withholding import withhold
 from comity.errors import UserError
 from comity.problems.base import Problem
@@ -58,10 +59,13 @@ class Samples:
         return partition_rows(strata, spec, capped=capped)
 
 
+GROUP = "group:"
+"""Start of the name of a column with attribute values, which must not be label or weight."""
 REQUIRED = ("samples", "network", "losses", "scores", "constant")
 """Methods that a problem with data must have."""
 OPTIONAL = (
-    *("undefined", "prepare", "counted", "strict_point", "features", "encode", "partition"),
+    *("undefined", "loss_units", "prepare", "counted", "strict_point", "features", "encode"),
+    *("partition", "attribute_values"),
 )
 """Methods of a problem with data that have a default."""
 
@@ -159,6 +163,13 @@ class DataProblem(Problem, metaclass=_FunctionsAsMethods):
         """Return which losses have a term that a batch (without its inputs) leaves undefined."""
         return torch.zeros(len(self.objectives), dtype=torch.bool)
 
+    def loss_units(self) -> tuple[float, ...]:
+        """Return per objective the loss that weighs as much as a score of 1; by default 1.
+
+        A learner may divide losses by these, so that weights mean the same for losses and scores.
+        """
+        return (1.0,) * len(self.objectives)
+
     def prepare(self, samples: Samples, train: IntArray) -> Mapping[str, Tensor]:
         """Return the columns as they are learned from, e.g. with scaled numbers.
 
@@ -186,6 +197,21 @@ class DataProblem(Problem, metaclass=_FunctionsAsMethods):
             f"problem {self.name} has no table, so rows of a file mean nothing to its models."
         )
 
+    def reading(self) -> Reading:
+        """Return how files with new samples are read; what it does not say is found in them."""
+        return Reading()
+
+    def attribute_values(self) -> Mapping[str, tuple[str, ...]]:
+        """Return the names of the values of each attribute, in the order of ``attributes``."""
+        return {
+            column.removeprefix(GROUP): tuple(map(str, range(count)))
+            for column, count in self.attributes.items()
+        }
+
+    def rows(self, columns: Columns) -> EncodedRows:
+        """Return the same with labels and attribute values, so far as the file has them."""
+        return EncodedRows(self.encode(columns), None, {}, {})
+
     def partition(self, samples: Samples, spec: PartitionSpec) -> list[ClientRows]:
         """Return the rows of each client."""
         return samples.partition(spec)
@@ -205,6 +231,26 @@ class DataProblem(Problem, metaclass=_FunctionsAsMethods):
     def client_rows(self) -> list[ClientRows]:
         """Return the rows of each client of each federation."""
         return self._dealt()[0]
+
+    def client_names(self) -> tuple[str, ...]:
+        """Return the names of the clients, where each is a silo of the data; else nothing."""
+        spec, names = self.partition_spec, self.samples().silo_names
+        if spec is None or spec.rule != "natural" or spec.clients != len(names):
+            return ()
+        if any(name.isdecimal() for name in names):  # they would look like clients' numbers
+            names = tuple(f"silo {name}" for name in names)
+        plain = len(set(names)) == len(names) and all(name.isprintable() for name in names)
+        return names if plain else ()
+
+    def class_counts(self) -> list[list[int]] | None:
+        """Return training samples per class, one list per client; None if labels are no classes."""
+        labels = self.samples().columns.get("label")
+        if labels is None or labels.is_floating_point() or not len(labels):
+            return None
+        values = labels.numpy()
+        classes = int(values.max()) + 1
+        rows = (share.train for share in self.client_rows())
+        return [np.bincount(values[train], minlength=classes).tolist() for train in rows]
 
     def server_rows(self) -> IntArray:
         """Return the rows that the server of a search holds, in place of the clients."""
@@ -318,7 +364,7 @@ def batch_of(columns: Mapping[str, Tensor], rows: IntArray) -> dict[str, Tensor]
 def _deal(problem: DataProblem, spec: PartitionSpec) -> tuple[list[ClientRows], IntArray]:
     samples = problem.samples()
     clients = problem.partition(samples, spec)
-    if not problem.withheld:
+    if not problem.withheld or not len(samples.strata):
         return clients * problem.federations, np.zeros(0, dtype=np.int64)
     draw = stream(spec.seed, "server rows")
     clients, server = withhold(clients, samples.strata, problem.withheld, draw)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from itertools import combinations
 from typing import Literal, TypeVar
@@ -24,12 +24,13 @@ from torch import Tensor, nn
 
 from comity.core.phases import Batch
 from comity.core.typing import BoolArray, Float32Array, FloatArray, IntArray
-from comity.datasets.columns import Columns
+from comity.datasets.reading import Columns, Reading
+from comity.datasets.schema import EncodedRows, Schema
 from comity.datasets.shipped import DATASETS, dataset
 from comity.datasets.tables import Table
 from comity.errors import UserError
 from comity.problems.base import Objective
-from comity.problems.data import DataProblem, Samples
+from comity.problems.data import GROUP, DataProblem, Samples
 from comity.problems.networks import layers
 from comity.settings import Settings, setting
 
@@ -47,8 +48,8 @@ TRIVIAL = 1e-3
 
 
 def _column(attribute: str) -> str:
-    """Return the column of an attribute's values; its name must differ from label and weight."""
-    return f"group:{attribute}"
+    """Return the column of an attribute's values."""
+    return f"{GROUP}{attribute}"
 
 
 @dataclass(frozen=True)
@@ -165,16 +166,39 @@ class FairnessProblem(DataProblem):
         gaps = [~unfairness(aim, nothing, batch)[1] for aim in self.aims]
         return torch.stack([torch.zeros_like(gaps[0]), *gaps])
 
+    def loss_units(self) -> tuple[float, ...]:
+        """Return ln 2 and, per aim, 1/2, the largest relaxed gap.
+
+        Cross entropy over ln 2 is at least the share of wrong answers, and near it for a model
+        that is sure; a relaxed gap over 1/2 lies between 0 and 1 like a hard one.
+        """
+        return (math.log(2), *(0.5,) * len(self.aims))
+
     def prepare(self, samples: Samples, train: IntArray) -> Mapping[str, Tensor]:
         """Standardise the numbers among the inputs by the training rows."""
         numeric = torch.from_numpy(self.table().numeric)
         if not numeric.any():
             return samples.columns
-        inputs = samples.columns["inputs"].clone()
-        learned = inputs[torch.from_numpy(train)][:, numeric]
-        spread = learned.std(0).clamp(min=1e-6)
-        inputs[:, numeric] = (inputs[:, numeric] - learned.mean(0)) / spread
-        return {**samples.columns, "inputs": inputs}
+        inputs = samples.columns["inputs"]
+        mean, spread = _mean_and_spread(inputs[torch.from_numpy(train)][:, numeric])
+        return {**samples.columns, "inputs": _scaled(inputs, numeric, mean, spread)}
+
+    def prepared(self, inputs: Tensor) -> Tensor:
+        """Return new inputs as they are learned from, scaled by training rows only."""
+        numeric = torch.from_numpy(self.schema.numeric)
+        if self.partition_spec is None or "prepare" in self.functions or not numeric.any():
+            return super().prepared(inputs)
+        mean, spread = torch.tensor(self.scales(), dtype=inputs.dtype).T
+        return _scaled(inputs, numeric, mean, spread)
+
+    def scales(self) -> tuple[tuple[float, float], ...]:
+        """Return mean and spread of each number among the inputs, over all training rows."""
+        numeric = torch.from_numpy(self.table().numeric)
+        if not numeric.any():
+            return ()
+        inputs = self.samples().columns["inputs"][torch.from_numpy(self._train())][:, numeric]
+        mean, spread = _mean_and_spread(inputs)
+        return tuple(zip(mean.tolist(), spread.tolist(), strict=True))
 
     def counted(self, vectors: FloatArray) -> BoolArray:
         """Return which vectors are not perfectly fair in everything, as a constant answer is."""
@@ -187,11 +211,48 @@ class FairnessProblem(DataProblem):
 
     def features(self) -> tuple[str, ...]:
         """Return the names of the table's inputs."""
-        return self.table().features
+        return self.schema.features
+
+    @property
+    def schema(self) -> Schema:
+        """Return the schema by which a file's columns become inputs, label and attribute values."""
+        return self.table().schema
+
+    def reading(self) -> Reading:
+        """Return how new files are read."""
+        return self.schema.reading
+
+    def rows(self, columns: Columns) -> EncodedRows:
+        """Return new rows, encoded like those of the table."""
+        return self.schema.rows(columns)
+
+    def attribute_values(self) -> Mapping[str, tuple[str, ...]]:
+        """Return the names that the table has for the values of each attribute."""
+        names = self.table().attribute_values
+        return {attribute: names[attribute] for attribute in super().attribute_values()}
 
     def encode(self, columns: Columns) -> Float32Array:
         """Return new rows as inputs, encoded like those of the table."""
-        return self.table().encode(columns)
+        return self.schema.encode(columns)
+
+
+def _mean_and_spread(learned: Tensor) -> tuple[Tensor, Tensor]:
+    """Return mean and spread of the columns of training rows."""
+    return learned.mean(0), learned.std(0).clamp(min=1e-6)
+
+
+def _scaled(inputs: Tensor, numeric: Tensor, mean: Tensor, spread: Tensor) -> Tensor:
+    """Return inputs with numbers measured from the mean in the spread.
+
+    Args:
+        inputs: Rows x inputs.
+        numeric: Which inputs are numbers.
+        mean: Mean of each number.
+        spread: Spread of each number.
+    """
+    numbers = inputs.clone()
+    numbers[:, numeric] = (inputs[:, numeric] - mean) / spread
+    return numbers
 
 
 @lru_cache(maxsize=8)
@@ -236,7 +297,7 @@ def needs(table: Table, aims: Sequence[Aim]) -> Iterator[tuple[str, BoolArray]]:
 
 
 class FairnessSettings(Settings):
-    """Settings of a fairness problem, as in the thesis."""
+    """Settings of a fairness problem; defaults as in the thesis."""
 
     slope: float = setting(3.0, "steepness c of the relaxed answer", above=0)
     scale: float = setting(1.0, "factor of the relaxed gap (its range is half the hard one's)")
@@ -282,7 +343,8 @@ def fairness_problem(
         objectives=tuple(objectives),
         reference_point=(0.0,) * len(objectives),
         attributes={_column(attribute): count for attribute, count in attributes.items()},
-        defaults={"learning_rate": 5e-3},
+        defaults={"learning_rate": 5e-3, "normalise": "units"},
+        run_defaults={"preferences": "interior"},
         search={"iterations": 6, "candidates": 5, "local_steps": 50, "total_steps": 500},
         table=table,
         aims=aims,
@@ -304,13 +366,14 @@ def _all_problems() -> Iterator[FairnessProblem]:
         choices += [((attribute,), ("dp", "eo")) for attribute in description.attributes]
         for attributes, metrics in choices:
             senses = " and ".join(METRICS[metric] for metric in metrics)
-            yield fairness_problem(
+            problem: FairnessProblem = fairness_problem(
                 "-".join([data, *attributes, *metrics]),
                 f"{description.title}; fair to {' and '.join(attributes)} by {senses}",
                 table,
                 {a: len(description.attributes[a]["groups"]) for a in attributes},
                 metrics,
             )
+            yield replace(problem, licence=description.licence)
 
 
 PROBLEMS = tuple(_all_problems())

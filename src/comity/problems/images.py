@@ -245,7 +245,7 @@ def image_problem(
             "optimiser": "sgd",
             "learning_rate": 0.005,
             "batch_size": 10,
-            "normalise": False,
+            "normalise": "none",
             "local_epochs": 1,
         },
         run_defaults={

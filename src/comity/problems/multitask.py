@@ -158,7 +158,7 @@ def multi_task(name: str, source: Callable[[], Album], samples: int = SAMPLES) -
         defaults={
             "learning_rate": 1e-3,
             "batch_size": batch_size,
-            "normalise": False,
+            "normalise": "none",
             "local_steps": steps,
             "total_steps": 30 * steps,
         },

@@ -84,7 +84,10 @@ def checksum(path: Path) -> str:
             digest.update(len(name).to_bytes(8, "little") + name)
             digest.update(hashlib.sha256(file.read_bytes()).digest())
     except OSError as error:
-        raise UserError(f"problem.rows: cannot read {path}: {error.strerror}.") from None
+        raise UserError(
+            f"problem.rows: cannot read {path}: {error.strerror}. Training needs the rows; "
+            "predict, export and report of a finished run do not."
+        ) from None
     return digest.hexdigest()
 
 
@@ -134,6 +137,12 @@ class OwnRowsProblem(DataProblem):
     def holds(self, client: int) -> bool:
         """Return whether the rows of a client are held here."""
         return client < len(self.files) and bool(self.files[client].path)
+
+    def client_names(self) -> tuple[str, ...]:
+        """Return the names of the clients' files without their ends, if they tell them apart."""
+        names = tuple(Path(file.path).stem for file in self.files)
+        plain = all(name.isprintable() and not name.strip().isdecimal() for name in names)
+        return names if self.complete and plain and len(set(names)) == len(names) else ()
 
     @property
     def complete(self) -> bool:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
+from dataclasses import fields, replace
 from difflib import get_close_matches
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, Literal
 
 from comity.datasets.columns import Source, read_columns
+from comity.datasets.reading import Reading, read_file, reading_of
+from comity.datasets.roles import Roles
 from comity.datasets.shipped import DATASETS, dataset
 from comity.datasets.tables import Table, make_table
 from comity.errors import UserError, unknown
@@ -23,15 +26,22 @@ from comity.problems.fairness import (
 from comity.settings import build, setting
 
 
-class Description(FairnessSettings):
+class Description(Reading, FairnessSettings):
     """The ``[problem]`` table of a configuration: the place of the rows and their meaning."""
 
-    data: str = setting(..., "a CSV file, or the name of a data set that comes with the package")
+    data: str = setting(
+        ..., "a CSV or Parquet file, or the name of a data set that comes with the package"
+    )
     name: str = setting("own-table", "what to call the problem")
     label: str | None = setting(None, "the column to predict; it has two values")
     positive: str | int | float | bool | None = setting(None, "the value that counts as yes")
     sensitive: list[str] | dict[str, Any] = setting([], "columns whose groups are to be equal")
-    features: list[str] | None = setting(None, "columns to predict from; all others unless given")
+    features: list[str] | None = setting(
+        None, "columns to predict from; by default all but sensitive ones and those that name rows"
+    )
+    exclude: list[str] = setting([], "columns that are no inputs")
+    sensitive_inputs: bool = setting(False, "whether sensitive columns are inputs, too")
+    dates: dict[str, str] = setting({}, "formats of dates by column, such as %d.%m.%Y")
     client: str | None = setting(None, "the column that says whose row it is, for natural clients")
     missing: Literal["refuse", "category", "drop"] = setting(
         "refuse", "missing cells: refuse, make them a category of their own, or drop the rows"
@@ -52,7 +62,9 @@ def resolved(values: Mapping[str, Any]) -> dict[str, Any]:
     if description.data not in DATASETS:
         path = Path(description.data).resolve()
         update = {"data": str(path), "sha256": description.sha256 or _checksum(path)}
-        description = description.model_copy(update=update)
+        _verify(path, update["sha256"])
+        _, reading = read_file(path, "problem.data", reading_of(description))
+        description = description.model_copy(update={**update, **dict(reading)})
     return description.model_dump(exclude_none=True, mode="json")
 
 
@@ -62,7 +74,19 @@ def _checksum(path: Path) -> str:
     except OSError as error:
         near = get_close_matches(path.name, DATASETS, n=1)
         hint = f" Did you mean the data set '{near[0]}'?" if near else ""
-        raise UserError(f"problem.data: cannot read {path}: {error.strerror}.{hint}") from None
+        raise UserError(
+            f"problem.data: cannot read {path}: {error.strerror}. Training needs the rows; "
+            f"predict, export and report of a finished run do not.{hint}"
+        ) from None
+
+
+def _verify(path: Path, sha256: str) -> None:
+    """Refuse a file that has not the content that was configured."""
+    if _checksum(path) != sha256:
+        raise UserError(
+            f"problem.data: {path} has changed since this run was configured; put the old file "
+            "back, or start a new run."
+        )
 
 
 def table_problem(source: Source, **description: Any) -> FairnessProblem:
@@ -94,14 +118,22 @@ def _posed(description: Description, table: partial[Table]) -> FairnessProblem:
     for name in names:
         if name not in values:
             raise unknown(f"sensitive attribute of {description.data}", name, values)
-    return fairness_problem(
+    problem: FairnessProblem = fairness_problem(
         description.name,
-        f"{Path(description.data).name}: fair to {' and '.join(names)}",
+        f"{_title(description)}: fair to {' and '.join(names)}",
         table,
         {name: len(values[name]) for name in names},
         description.metrics,
         FairnessSettings(**{k: getattr(description, k) for k in FairnessSettings.model_fields}),
     )
+    licence = DATASETS[description.data].licence if description.data in DATASETS else ""
+    return replace(problem, licence=licence)
+
+
+def _title(description: Description) -> str:
+    """Return the name that the user gave the problem, else that of the file."""
+    given = description.name != Description.model_fields["name"].default
+    return description.name if given else Path(description.data).name
 
 
 def _check(description: Description) -> None:
@@ -109,10 +141,16 @@ def _check(description: Description) -> None:
     if description.data in DATASETS:
         names = ("label", "positive", "features", "client")
         own = [name for name in names if getattr(description, name) is not None]
-        if own or description.missing != "refuse":
+        plain = Description(data=description.data)
+        own += [
+            name
+            for name in ("missing", "exclude", "sensitive_inputs", "dates", *Reading.model_fields)
+            if getattr(description, name) != getattr(plain, name)
+        ]
+        if own:
             raise UserError(
-                f"problem.{(own or ['missing'])[0]} means nothing for data = "
-                f"'{description.data}', which comes with all that."
+                f"problem.{own[0]} means nothing for data = '{description.data}', which comes with "
+                "all that."
             )
     sensitive, metrics = list(description.sensitive), list[str](description.metrics)
     for field, values in (("sensitive", sensitive), ("metrics", metrics)):
@@ -124,11 +162,8 @@ def _check(description: Description) -> None:
 def _read(text: str) -> Table:
     description = Description(**json.loads(text))
     path = Path(description.data)
-    if description.sha256 is not None and _checksum(path) != description.sha256:
-        raise UserError(
-            f"problem.data: {path} has changed since this run was configured; put the old file "
-            "back, or start a new run."
-        )
+    if description.sha256 is not None:
+        _verify(path, description.sha256)
     return _table(description, path)
 
 
@@ -139,13 +174,10 @@ def _itself(table: Table) -> Table:
 def _table(description: Description, source: Source) -> Table:
     if description.label is None:
         raise UserError("problem.label is missing: name the column that is to be predicted.")
+    names = [field.name for field in fields(Roles)]
     return make_table(
         description.name,
-        read_columns(source, "problem.data"),
-        label=description.label,
-        positive=description.positive,
-        sensitive=description.sensitive,
-        features=description.features,
-        client=description.client,
-        missing=description.missing,
+        read_columns(source, "problem.data", reading_of(description)),
+        Roles(**{name: getattr(description, name) for name in names}),
+        reading_of(description),
     )

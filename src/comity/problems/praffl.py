@@ -12,215 +12,35 @@ Clients differ in how many rows of two kinds they hold (the partition ``paper``)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache, partial
-from typing import NamedTuple, get_args
+from typing import get_args
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from comity.core.phases import Batch
 from comity.core.rng import stream
 from comity.core.typing import BoolArray, Float32Array, FloatArray, IntArray
-from comity.datasets.columns import Columns
 from comity.datasets.partition import ClientRows, PartitionSpec
-from comity.datasets.shipped import DATASETS, shipped
-from comity.datasets.synthetic import TRAIN, synthetic
-from comity.datasets.tables import Table, make_table
+from comity.datasets.reading import Columns
+from comity.datasets.schema import EncodedRows
 from comity.errors import UserError, unknown
 from comity.problems.base import Objective
 from comity.problems.data import DataProblem, Samples
 from comity.problems.networks import layers
 from comity.problems.parity import FairLoss, commonest, parity_losses, parity_scores
-
-Portions = tuple[tuple[float, float], ...]
-"""Shares of the rows of the first and of the second kind, one pair per client."""
-Inputs = Mapping[str, Float32Array]
-"""Inputs of a table by their names."""
+from comity.problems.praffl_protocols import (
+    LEVELS,
+    PROTOCOLS,
+    kept_inputs,
+    paper_inputs,
+    protocol_data,
+    protocol_table,
+)
 
 HIDDEN = 4
-OLDEST_YOUTH = 25.8
-"""Age a tenth of the way from the youngest (18) to the oldest (96) in COMPAS, in years."""
-QUINTILES = (32, 36, 42, 51)
-"""Highest ages of the first four fifths of the bank's customers."""
-
-LEVELS: dict[str, Portions] = {
-    "even": ((0.33, 0.33), (0.33, 0.33), (0.34, 0.34)),
-    "strong": ((0.7, 0.1), (0.1, 0.8), (0.2, 0.1)),
-}
-"""Two of the three levels of unevenness in the paper's figure 9; the third is its usual one."""
-
-
-# -- data ----------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class PaperProtocol:
-    """The paper's protocol on a data set: attribute, inputs, training rows and clients."""
-
-    title: str
-    table: Callable[[], Table]
-    attribute: str
-    """Name of the sensitive attribute."""
-    values: int
-    """Number of the attribute's values."""
-    value: Callable[[Inputs], NDArray[np.generic]]
-    """Attribute value z of each row, 0, 1, …; it becomes the last input."""
-    left_out: tuple[str, ...]
-    """Columns, or single inputs, that only serve to compute the attribute, or are not used."""
-    train: int
-    """Number of rows for training, the first ones; all others are for testing."""
-    first: Callable[[Inputs], BoolArray]
-    """Rows that are of the first kind when clients get their portions."""
-    portions: Portions
-    graded: bool = True
-    """Whether other portions make sense, or clients are fixed by the data."""
-    shuffled: bool = False
-    """Whether rows are shuffled (always alike) before the first ones are taken."""
-    scaled: bool = True
-    """Whether numbers are scaled to lie between 0 and 1 on training rows."""
-    notes: tuple[str, ...] = ()
-    """Remarks on the data, in place of the table's own."""
-
-
-def _shipped(data: str, *features: str) -> Table:
-    description = DATASETS[data]
-    return make_table(
-        data,
-        shipped(data),
-        label=description.label,
-        positive=description.positive,
-        sensitive=description.attributes,
-        features=features,
-        missing="category",
-    )
-
-
-PROTOCOLS = {
-    "synthetic": PaperProtocol(
-        title="Synthetic people of the PraFFL paper: two Gaussians, two groups",
-        table=synthetic,
-        attribute="z",
-        values=2,
-        value=lambda of: of["z"],
-        left_out=("z",),
-        train=TRAIN,
-        first=lambda of: of["z"] == 1,
-        portions=((0.5, 0.2), (0.3, 0.4), (0.2, 0.4)),
-        scaled=False,
-    ),
-    "compas": PaperProtocol(
-        title="COMPAS as in the PraFFL paper: who does not reoffend, four groups by sex and race",
-        table=partial(
-            _shipped,
-            *("compas", "sex", "age", "age_cat", "race", "juv_fel_count", "juv_misd_count"),
-            *("juv_other_count", "priors_count", "c_charge_degree", "c_charge_desc"),
-        ),
-        attribute="sex-race",
-        values=4,
-        value=lambda of: 2 * of["sex=Female"] + of["race=African-American"],
-        left_out=("sex", "race", "c_charge_desc=missing"),
-        train=5_049,
-        first=lambda of: of["age"] > OLDEST_YOUTH,
-        portions=((1.0, 0.0), (0.0, 1.0)),
-        graded=False,
-        notes=("29 missing charge descriptions are all zeros, as in the paper's code",),
-    ),
-    "bank": PaperProtocol(
-        title="Bank Marketing as in the PraFFL paper: who takes a deposit, five groups by age",
-        table=partial(
-            _shipped,
-            *("bank-marketing", "age", "job", "marital", "education", "default", "balance"),
-            *("housing", "loan", "contact", "duration", "campaign", "pdays", "previous"),
-            "poutcome",
-        ),
-        attribute="age",
-        values=5,
-        value=lambda of: np.searchsorted(QUINTILES, of["age"]),
-        left_out=("age",),
-        train=31_647,
-        first=lambda of: of["loan=no"] == 1,
-        portions=((0.5, 0.2), (0.1, 0.6), (0.4, 0.2)),
-        shuffled=True,
-    ),
-    "adult": PaperProtocol(
-        title="Adult as in the PraFFL paper: who earns more than 50,000 dollars, women and men",
-        table=partial(
-            _shipped,
-            *("adult", "age", "workclass", "fnlwgt", "education", "education-num"),
-            *("marital-status", "occupation", "relationship", "race", "sex", "capital-gain"),
-            *("capital-loss", "hours-per-week", "native-country"),
-        ),
-        attribute="sex",
-        values=2,
-        value=lambda of: of["sex=Male"],
-        left_out=("sex",),
-        train=32_561,  # the official training part
-        first=lambda of: of["workclass=Private"] == 1,
-        portions=((0.8, 0.2), (0.2, 0.8)),
-        graded=False,
-    ),
-}
-
-
-class _Data(NamedTuple):
-    """A data set before its rows are distributed."""
-
-    samples: Samples
-    scaled: Tensor
-    """Which inputs are numbers to be scaled."""
-    first: BoolArray
-    """Which rows are of the first kind."""
-    train: IntArray
-    test: IntArray
-
-
-@lru_cache(maxsize=len(PROTOCOLS))
-def _table(data: str) -> Table:
-    return PROTOCOLS[data].table()
-
-
-@lru_cache(maxsize=len(PROTOCOLS))
-def _data(data: str) -> _Data:
-    protocol, table = PROTOCOLS[data], _table(data)
-    inputs = _inputs(protocol, table, table.inputs)
-    value = inputs[:, -1].astype(np.int64)
-    numbers = [*table.numeric[_kept(protocol, table)] & protocol.scaled, False]
-    samples = Samples(
-        columns={
-            "inputs": torch.from_numpy(inputs),
-            "label": torch.from_numpy(table.label).float(),
-            f"group:{protocol.attribute}": torch.from_numpy(value),
-        },
-        strata=2 * value + table.label,
-        needed={},
-        notes=protocol.notes or table.notes,
-    )
-    order = np.arange(len(value))
-    if protocol.shuffled:
-        order = np.random.default_rng(1).permutation(order)
-    first = protocol.first(dict(zip(table.features, table.inputs.T, strict=True)))
-    train, test = order[: protocol.train], order[protocol.train :]
-    return _Data(samples, torch.tensor(numbers), first, train, test)
-
-
-def _kept(protocol: PaperProtocol, table: Table) -> list[int]:
-    """Return the table's inputs that are learned from."""
-    return [
-        index
-        for index, name in enumerate(table.features)
-        if not {name, name.partition("=")[0]} & {*protocol.left_out}
-    ]
-
-
-def _inputs(protocol: PaperProtocol, table: Table, inputs: Float32Array) -> Float32Array:
-    """Return the paper's inputs of a table's: some are left out, the attribute comes last."""
-    value = protocol.value(dict(zip(table.features, inputs.T, strict=True)))
-    columns = [inputs[:, _kept(protocol, table)], value[:, None]]
-    return np.concatenate(columns, axis=1, dtype=np.float32)
 
 
 # -- clients -------------------------------------------------------------------------------
@@ -284,7 +104,7 @@ class PraFFLProblem(DataProblem):
 
     def samples(self) -> Samples:
         """Return the rows of the data set; strata are label and attribute value."""
-        return _data(self.data).samples
+        return protocol_data(self.data).samples
 
     def network(self, samples: Samples) -> nn.Module:
         """Return the paper's network for a single model."""
@@ -296,7 +116,7 @@ class PraFFLProblem(DataProblem):
 
     def scores(self, outputs: Tensor, batch: Batch) -> Tensor:
         """Return accuracy and 1 − D; see `parity_scores`."""
-        return parity_scores(outputs, batch, self.column, PROTOCOLS[self.data].values)
+        return parity_scores(outputs, batch, self.column, len(PROTOCOLS[self.data].values))
 
     def constant(self, batch: Batch) -> Tensor:
         """Return the logits of the classifier that always gives a client's commonest answer."""
@@ -304,7 +124,7 @@ class PraFFLProblem(DataProblem):
 
     def prepare(self, samples: Samples, train: IntArray) -> Mapping[str, Tensor]:
         """Scale numbers so that they lie between 0 and 1 on the training rows."""
-        numbers = _data(self.data).scaled
+        numbers = protocol_data(self.data).scaled
         inputs = samples.columns["inputs"].clone()
         learned = inputs[torch.from_numpy(train)][:, numbers]
         least, greatest = learned.amin(dim=0), learned.amax(dim=0)
@@ -313,13 +133,28 @@ class PraFFLProblem(DataProblem):
 
     def features(self) -> tuple[str, ...]:
         """Return the names of the inputs; the attribute is the last."""
-        protocol, table = PROTOCOLS[self.data], _table(self.data)
-        return (*(table.features[index] for index in _kept(protocol, table)), protocol.attribute)
+        protocol, table = PROTOCOLS[self.data], protocol_table(self.data)
+        return (
+            *(table.features[index] for index in kept_inputs(protocol, table)),
+            protocol.attribute,
+        )
 
     def encode(self, columns: Columns) -> Float32Array:
         """Return new rows as inputs, from the columns of the original file."""
-        table = _table(self.data)
-        return _inputs(PROTOCOLS[self.data], table, table.encode(columns))
+        table = protocol_table(self.data)
+        return paper_inputs(PROTOCOLS[self.data], table, table.encode(columns))
+
+    def rows(self, columns: Columns) -> EncodedRows:
+        """Return the same with label and attribute value, which is the last input."""
+        inputs, label = self.encode(columns), protocol_table(self.data).schema.rows(columns).label
+        value = inputs[:, -1].astype(np.int64)
+        names = self.attribute_values()
+        return EncodedRows(inputs, label, dict.fromkeys(names, value), names)
+
+    def attribute_values(self) -> dict[str, tuple[str, ...]]:
+        """Return the names of the attribute's values."""
+        protocol = PROTOCOLS[self.data]
+        return {protocol.attribute: protocol.values}
 
     def partitioned(
         self, clients: int, seed: int, partition: str, sizes: str, split: str = "paper"
@@ -334,7 +169,7 @@ class PraFFLProblem(DataProblem):
 
         A tenth of each client's training rows, drawn at random, is for validation.
         """
-        data, shares = _data(self.data), portions(self.data, spec)
+        data, shares = protocol_data(self.data), portions(self.data, spec)
         rng = stream(spec.seed, "praffl-partition")
         train = _cut(rng.permutation(data.train), data.first, shares)
         test = _cut(rng.permutation(data.test), data.first, shares)
@@ -375,13 +210,14 @@ def praffl_problem(data: str, fair_loss: FairLoss = "printed") -> PraFFLProblem:
             ),
         ),
         reference_point=(0.0, 0.0),
+        licence=protocol.licence,
         classified=True,
-        attributes={f"group:{protocol.attribute}": protocol.values},
+        attributes={f"group:{protocol.attribute}": len(protocol.values)},
         defaults={
             "learning_rate": 5e-3,
             "batch_size": 128,
             "weight_decay": 1e-4,
-            "normalise": False,
+            "normalise": "none",
             "local_epochs": 30,
         },
         run_defaults={

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import importlib
-import os
-import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from comity.core.importing import imported, is_reference
 from comity.errors import UserError, unknown
 from comity.problems import (
     fairness,
@@ -53,7 +51,7 @@ def find(name: str | Mapping[str, Any]) -> Problem:
         raise UserError(f"problem = {name!r}: must be a name or a table that describes your data.")
     if not isinstance(name, str):
         return _kind(name).described(name)
-    if ":" in name:
+    if is_reference(name):
         return _imported(name)
     if name not in _REGISTRY:
         raise unknown("problem", name, _REGISTRY)
@@ -115,13 +113,7 @@ def _kind(values: Mapping[str, Any]) -> _Kind:
 
 def _imported(name: str) -> Problem:
     """Return the problem ``module:attribute``, also of a module in the working directory."""
-    module, _, attribute = name.partition(":")
-    if os.getcwd() not in sys.path:
-        sys.path.insert(0, os.getcwd())
-    try:
-        problem = getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError) as error:
-        raise UserError(f"problem '{name}': {error}.") from None
+    problem = imported("problem", name)
     if not isinstance(problem, Problem):
         raise UserError(f"problem '{name}' is a {type(problem).__name__}, not a comity.Problem.")
     return problem

@@ -14,16 +14,15 @@ import torch
 from pydantic import FiniteFloat, PositiveFloat
 from torch import Tensor
 
-from comity.core.typing import BoolArray, Float32Array, FloatArray, IntArray
-from comity.datasets.columns import Columns, read_columns, text_of
+from comity.core.typing import BoolArray, FloatArray, IntArray
+from comity.datasets.attributes import MOST_GROUPS, declared_attribute
+from comity.datasets.columns import read_columns, text_of
 from comity.datasets.encoding import plain_text
-from comity.datasets.schema import (
-    Column,
-    Schema,
-    federated_scales,
-    scale_statistics,
-)
-from comity.datasets.tables import MOST_GROUPS, Table
+from comity.datasets.partition import ClientRows, PartitionSpec
+from comity.datasets.reading import Reading, reading_of
+from comity.datasets.scales import federated_scales, scale_statistics
+from comity.datasets.schema import Column, Schema
+from comity.datasets.tables import Table, declared_table
 from comity.errors import UserError
 from comity.problems.data import Samples
 from comity.problems.fairness import (
@@ -58,9 +57,13 @@ class ColumnDescription(Settings):
     )
     sensitive: bool = setting(False, "whether its values are groups that are to be treated alike")
     feature: bool = setting(True, "whether it is an input")
+    date: str | None = setting(None, "of a number: format of dates that become days, %d.%m.%Y")
+    median: FiniteFloat | None = setting(
+        None, "of a number: what stands for a missing one, beside a 0/1 input that marks it"
+    )
 
 
-class Description(OwnRows, FairnessSettings):
+class Description(OwnRows, Reading, FairnessSettings):
     """The ``[problem]`` table of a configuration: a public schema, and the rows held here."""
 
     kind: Literal["table"] = setting(..., "a table with a public schema")
@@ -70,6 +73,16 @@ class Description(OwnRows, FairnessSettings):
     metrics: list[Metric] = setting(["dp"], "dp, eo or eodds")
     columns: dict[str, dict[str, Any]] = setting(..., "the columns by name, in the inputs' order")
     scales: dict[str, Scale] = setting({}, "mean and spread of columns whose scale is federated")
+    sensitive: dict[str, dict[str, Any]] = setting(
+        {}, "attributes by name, each with column and groups; beside sensitive columns"
+    )
+    title: str | None = setting(None, "description in one line")
+    strict_point: list[FiniteFloat] | None = setting(
+        None, "of a finished run: the point that only models of some use are above"
+    )
+    learned: bool = setting(
+        False, "of a finished run: whether the schema comes from the rows of a table"
+    )
 
 
 # -- from a description to a problem -------------------------------------------------------
@@ -95,26 +108,31 @@ def _described(text: str) -> SchemaProblem:
     if len(set(description.metrics)) < len(description.metrics):
         raise UserError(f"problem.metrics = {description.metrics}: names something twice.")
     schema, files = _schema(description), rows_files(description)
-    names = [column.name for column in schema.sensitive]
+    if description.learned and files:
+        raise UserError("problem.learned: the schema of a finished run has no rows; leave it out.")
+    names = [attribute.name for attribute in schema.sensitive]
+    family = LearnedProblem if description.learned else SchemaProblem
+    point = description.strict_point
     problem = fairness_problem(
         description.name,
-        f"{description.name}: {schema.label} from {len(schema.inputs)} columns, fair to "
+        description.title
+        or f"{description.name}: {schema.label} from {len(schema.inputs)} columns, fair to "
         f"{' and '.join(names)}",
         HeldTables(schema, files),
-        {column.name: len(column.values or ()) for column in schema.sensitive},
+        {attribute.name: len(attribute.values) for attribute in schema.sensitive},
         description.metrics,
         FairnessSettings(**{k: getattr(description, k) for k in FairnessSettings.model_fields}),
-        partial(SchemaProblem, files=files),
+        partial(family, files=files, strict=None if point is None else tuple(point)),
     )
     clients = {"clients": len(files)} if files else {}
-    return replace(problem, run_defaults={"partition": "natural", **clients})
+    defaults = {**problem.run_defaults, "partition": "natural", **clients}
+    return replace(problem, run_defaults=defaults)
 
 
 def _schema(description: Description) -> Schema:
     """Return the schema of a description that does not contradict itself."""
     columns = {
-        name: _column(name, values, description.scales)
-        for name, values in description.columns.items()
+        name: _column(name, values, description) for name, values in description.columns.items()
     }
     for name in description.scales:
         if description.columns.get(name, {}).get("scale") != "federated":
@@ -131,18 +149,30 @@ def _schema(description: Description) -> Schema:
                 f"'{description.positive}' (positive) must be one of them; got {values}."
             )
         negative = next(value for value in values if value != positive)
+    attributes = [
+        declared_attribute(name, values) for name, values in description.sensitive.items()
+    ]
     schema = Schema(
-        description.name, description.label, positive, tuple(columns.values()), negative
+        description.name,
+        description.label,
+        positive,
+        tuple(columns.values()),
+        negative,
+        tuple(attributes),
+        reading_of(description),
     )
     if not schema.sensitive or not schema.inputs:
         raise UserError(
             "problem.columns: at least one column must be sensitive (sensitive = true), and at "
             "least one must be an input."
         )
+    names = [attribute.name for attribute in schema.sensitive]
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise UserError(f"problem.sensitive.{twice}: there is a sensitive column of this name.")
     return schema
 
 
-def _column(name: str, values: Mapping[str, Any], scales: Mapping[str, Scale]) -> Column:
+def _column(name: str, values: Mapping[str, Any], description: Description) -> Column:
     where = f"problem.columns.{name}"
     column = build(ColumnDescription, values, where)
     number = column.type == "number"
@@ -154,9 +184,19 @@ def _column(name: str, values: Mapping[str, Any], scales: Mapping[str, Scale]) -
     if number:
         if column.sensitive:
             raise UserError(f"{where}: a sensitive column needs values, which are its groups.")
-        scale = scales.get(name) if isinstance(column.scale, str) else column.scale
-        return Column(name, None, scale, feature=column.feature)
+        scale = column.scale if not isinstance(column.scale, str) else description.scales.get(name)
+        return Column(
+            name,
+            None,
+            scale,
+            feature=column.feature,
+            median=column.median,
+            date=column.date,
+            learned=description.learned,
+        )
     categories = tuple(text_of(value) for value in column.values or ())
+    if description.learned:
+        return Column(name, categories, feature=column.feature, learned=True)
     if len(set(map(plain_text, categories))) < len(categories) or "" in categories:
         raise UserError(
             f"{where}.values = {column.values}: names a value twice, or one that stands for a "
@@ -197,12 +237,13 @@ def _tables(held: HeldTables) -> tuple[Table | None, ...]:
 
 
 def _read(schema: Schema, file: RowsFile) -> Table:
-    return schema.table(read_columns(file.verified(), "problem.rows"), file.path)
+    columns = read_columns(file.verified(), "problem.rows", schema.reading)
+    return declared_table(schema, columns, file.path)
 
 
 @lru_cache(maxsize=4)
 def _joined(held: HeldTables) -> Table:
-    empty = held.schema.table({}, held.schema.name)
+    empty = declared_table(held.schema, {}, held.schema.name)
     tables = {client: table for client, table in enumerate(_tables(held)) if table is not None}
     parts = [empty, *tables.values()]
     return replace(
@@ -231,6 +272,8 @@ class SchemaProblem(OwnRowsProblem, FairnessProblem):
     """Accuracy and fairness on rows that are encoded and scaled by a public schema."""
 
     table: HeldTables
+    strict: tuple[float, ...] | None = None
+    """Value of `strict_point` where all rows were held, if it is known."""
 
     @property
     def schema(self) -> Schema:
@@ -259,13 +302,9 @@ class SchemaProblem(OwnRowsProblem, FairnessProblem):
         scaled[:, numeric] = ((inputs[:, numeric].double() - mean) / spread).to(inputs.dtype)
         return scaled
 
-    def encode(self, columns: Columns) -> Float32Array:
-        """Return new rows as inputs, encoded by the schema."""
-        return self.schema.encode(columns)
-
     def strict_point(self) -> tuple[float, ...] | None:
         """Return the point of all clients' rows; None where some are not held."""
-        return super().strict_point() if self.complete else None
+        return super().strict_point() if self.complete else self.strict
 
     # -- scales ----------------------------------------------------------------------------
 
@@ -308,6 +347,20 @@ class SchemaProblem(OwnRowsProblem, FairnessProblem):
         }
 
 
+@dataclass(frozen=True, kw_only=True)
+class LearnedProblem(SchemaProblem):
+    """A problem on a table as a finished run has it: what was learned from rows, and no rows."""
+
+    def partition(self, samples: Samples, spec: PartitionSpec) -> list[ClientRows]:
+        """Return no rows for each client, however they were distributed."""
+        nothing = np.zeros(0, dtype=np.int64)
+        return [ClientRows(nothing, nothing, nothing)] * spec.clients
+
+    def prepared(self, inputs: Tensor) -> Tensor:
+        """Return inputs scaled with the roundings of training."""
+        return FairnessProblem.prepared(self, inputs)
+
+
 @lru_cache(maxsize=4)
 def _learned(problem: SchemaProblem) -> Mapping[str, tuple[float, float]]:
     clients = range(len(problem.files))
@@ -320,13 +373,12 @@ def _learned(problem: SchemaProblem) -> Mapping[str, tuple[float, float]]:
 def check_rows(values: Mapping[str, Any], path: str | Path) -> RowsReport:
     """Return how a file of rows fits a public schema; see `comity.problems.check_rows`."""
     problem = described({**values, "rows": [str(path)], "sha256": []})
-    schema, columns = problem.schema, read_columns(Path(path), "rows")
+    schema, columns = problem.schema, read_columns(Path(path), "rows", problem.schema.reading)
     count = len(next(iter(columns.values())))
-    used = {schema.label, *(column.name for column in schema.columns)}
-    unused = tuple(name for name in columns if name not in used)
+    unused = tuple(name for name in columns if name not in schema.used)
     if findings := tuple(schema.findings(columns)):
         return RowsReport(count, findings, unused=unused)
-    table = schema.table(columns, str(path))
+    table = declared_table(schema, columns, str(path))
     counts = {
         f"{name} = {value}": {
             label: int(((codes == code) & (table.label == number)).sum())

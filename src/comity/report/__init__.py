@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     from comity.report.series.learning import Runs
@@ -20,57 +20,67 @@ if TYPE_CHECKING:
 
 PAGE = "report.html"
 """The name of the page in a directory."""
+FigureKind = Literal["png", "pdf", "svg"]
+"""Formats of pictures. Pages show PNG, which is always written."""
 
 
-def write_report(run: Run, scripts: Path | None = None) -> Path:
+def write_report(run: Run, kind: FigureKind = "png") -> Path:
     """Draw a finished run's pictures into its directory, and return the page that shows them.
 
     Args:
         run: The run.
-        scripts: The directory of plotly's script, which many pages can share. Without one it is
-            that of the comparison that the run belongs to, or else the run's own.
+        kind: Format in which pictures are written beside PNG.
     """
     from comity.report import writing
 
-    return writing.report_run(run, scripts)
+    return writing.report_run(run, kind)
 
 
-def write_comparison_report(path: Path, comparison: ComparisonResults, runs: Runs) -> Path:
+def write_comparison_report(
+    path: Path, comparison: ComparisonResults, runs: Runs, kind: FigureKind = "png"
+) -> Path:
     """Draw a comparison's pictures into a directory, and return the page that shows them.
 
     Args:
         path: The directory.
         comparison: The content of ``comparison.json``.
         runs: The runs behind each row by entry and preference distribution, one per seed.
+        kind: Format in which pictures are written beside PNG.
     """
     from comity.report import writing
 
-    return writing.report_comparison(path, comparison, runs)
+    return writing.report_comparison(path, comparison, runs, kind)
 
 
-def write_search_report(search: Search, scripts: Path | None = None) -> Path:
+def write_search_report(search: Search, kind: FigureKind = "png") -> Path:
     """Draw a finished search's pictures into its directory, and return the page that shows them.
 
     Args:
         search: The search.
-        scripts: The directory of plotly's script, as for `write_report`.
+        kind: Format in which pictures are written beside PNG.
     """
     from comity.report import writing
 
-    return writing.report_search(search, scripts)
+    return writing.report_search(search, kind)
 
 
-def write_searches_report(comparison: SearchComparison) -> Path:
-    """Draw the pictures of a comparison of searches, and return the page that shows them."""
+def write_searches_report(comparison: SearchComparison, kind: FigureKind = "png") -> Path:
+    """Draw the pictures of a comparison of searches, and return the page that shows them.
+
+    Args:
+        comparison: The comparison.
+        kind: Format in which pictures are written beside PNG.
+    """
     from comity.report import writing
 
-    return writing.report_searches(comparison)
+    return writing.report_searches(comparison, kind)
 
 
 def write_reproduction(
     path: Path,
     results: Mapping[str, Any],
     comparisons: Sequence[Comparison | SearchComparison] = (),
+    kind: FigureKind = "png",
 ) -> None:
     """Draw our figures beside the printed ones of a table into a directory.
 
@@ -78,14 +88,16 @@ def write_reproduction(
         path: The directory.
         results: The figures, as in the table's JSON file.
         comparisons: The comparisons behind the table.
+        kind: Format in which pictures are written beside PNG.
     """
     from comity.report import writing
 
-    writing.draw_reproduction(path, results, comparisons)
+    writing.draw_reproduction(path, results, comparisons, kind)
 
 
 __all__ = [
     "PAGE",
+    "FigureKind",
     "write_comparison_report",
     "write_report",
     "write_reproduction",

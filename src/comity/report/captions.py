@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from comity.report.measures import (
-    OVER_HOST,
     baselines,
-    compared_measures,
-    gain_headings,
     has_data,
     has_single_objective,
     kept_and_last,
@@ -18,6 +15,7 @@ from comity.report.series.learning import Runs
 from comity.report.terms import ENVIRONMENTS, comparison_terms, search_terms
 from comity.runs.reproduction_schema import ReproductionNotes
 from comity.runs.schema import (
+    ClientResult,
     ComparisonResults,
     FrontPoint,
     Metrics,
@@ -27,6 +25,7 @@ from comity.runs.schema import (
     SearchResults,
     SeededRow,
 )
+from comity.runs.verdict import MARKS, TOLERANCE
 from comity.searches.effort import total_steps
 
 _REMARKS = {
@@ -81,11 +80,20 @@ def _remarks(names: set[str]) -> list[str]:
     return [meaning for name, meaning in _REMARKS.items() if name in names]
 
 
+def marks_text(clients: Sequence[ClientResult]) -> str:
+    """Return the legend of the marks that some clients have; empty without marks."""
+    marks = {client["mark"] for client in clients if "mark" in client}
+    if not marks:
+        return ""
+    meanings = [f"{mark} ({meaning})" for mark, meaning in MARKS.items() if mark in marks]
+    return f"Outcome: {'; '.join(meanings)}. Values within {TOLERANCE:g} are level."
+
+
 def seeds_text(rows: Sequence[SeededRow]) -> str:
     """Return the beginning of a comparison's caption: how many seeds it is a mean over."""
     seeds = sorted({len(row["seeds"]) for row in rows})
     return (
-        f"Mean ± standard deviation over {' or '.join(map(str, seeds))} "
+        f"Mean ± population standard deviation over {' or '.join(map(str, seeds))} "
         f"{'seed' if seeds == [1] else 'seeds'}"
     )
 
@@ -105,18 +113,15 @@ def comparison_caption(comparison: ComparisonResults, runs: Runs) -> str:
         else reference_text(first["reference_point"], first.get("strict_reference_point"))
     )
     among = "" if single_objective else " of each preference distribution"
-    parts = [f"{seeds_text(rows)}; the best{among} is marked ★", reference]
+    parts = [f"{seeds_text(rows)}; the best{among} is marked ★"]
+    if "trivial" in comparison or any("trivial" in row for row in rows):
+        parts.append("Grey: worse than the trivial baseline; ★ only where better than that")
+    parts.append(reference)
     if has_data(comparison):
         if not single_objective and any("pooled_hypervolume" in row["metrics"] for row in rows):
             parts.append("Pooled: of all seeds' clients as one set")
         parts.append(f"Trivial: {comparison_terms(comparison).trivial}")
         parts += comparison_remarks(comparison)
-    if headings := gain_headings(rows, single_objective):
-        measures = compared_measures(rows, single_objective)
-        of = measures[0].label if single_objective else "mean scalarised value"
-        parts.append(f"Over …: mean ± standard deviation of what {of} gains, seed by seed")
-        if OVER_HOST in headings:
-            parts.append("The host: the same algorithm without the wrapper")
     if soon := rows[0].get("how_soon"):
         parts.append(_SOON.format(target=f"{soon['target']:g}"))
     return ". ".join(part.removesuffix(".") for part in parts if part) + "."
@@ -163,7 +168,8 @@ def searches_caption(comparison: SearchComparisonResults) -> str:
     if terms is ENVIRONMENTS:
         steps += " and the server"
     return (
-        f"{seeds_text(comparison['rows'])}; the best is marked ★. Hypervolume after a part of the "
+        f"{seeds_text(comparison['rows'])}; the best is marked ★, if better than the trivial "
+        "baseline; grey: worse than that. Hypervolume after a part of the "
         f"iterations is on the server's evaluation, all else on {terms.tests}. Steps: {steps}. "
         f"Reference point of the hypervolume: {vector(comparison['reference_point'])}"
     )

@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, cast
 
 from comity.runs.reproduction_schema import PrintedValue
 from comity.runs.schema import (
@@ -43,8 +43,8 @@ class Measure:
 
 
 MEASURES = (
-    Measure("mean_regret", "mean regret", "lower"),
     Measure("mean_scalarised", "mean scalarised", "higher"),
+    Measure("mean_regret", "mean regret", "lower"),
     Measure("pooled_hypervolume", "pooled hypervolume", "higher"),
     Measure("hypervolume", "hypervolume", "higher"),
     Measure("strict_hypervolume", "strict hypervolume", "higher"),
@@ -54,8 +54,6 @@ MEASURES = (
     Measure("cardinality", "cardinality", "higher"),
     Measure("expected_utility", "expected utility", "higher"),
 )
-OVER_HOST = "over host"
-"""Heading of a wrapped algorithm's gain over the same algorithm without the wrapper."""
 MAIN = MEASURES[:9]
 """The measures that comparisons show."""
 HYPERVOLUMES = MEASURES[2:6]
@@ -92,14 +90,14 @@ def available_measures(names: Iterable[str], single_objective: bool = False) -> 
 def main_measures(names: Iterable[str], single_objective: bool = False) -> list[Measure]:
     """Return the most important of the measures with these names.
 
-    For clients with data, the objectives are among them.
+    The mean scalarised value is the first. For clients with data, the objectives are among them.
     """
     measures = available_measures(names, single_objective)
     if single_objective:
         return measures
     if any(measure in SHARES for measure in measures):
         local = [m for m in measures if not m.name.startswith("global_")]
-        return [m for m in local if m in HYPERVOLUMES or m not in MEASURES]
+        return [m for m in local if m in (MEASURES[0], *HYPERVOLUMES) or m not in MEASURES]
     return [m for m in measures if m in MAIN]
 
 
@@ -193,33 +191,70 @@ def with_progress(
     return [*measures, *compared_measures(rows)], extended
 
 
-def best_rows(rows: Sequence[MeasuredRow], measure: Measure) -> list[bool]:
-    """Return for each row whether it is the best of its preference distribution.
+@dataclass(frozen=True)
+class Cell:
+    """A cell of a comparison, as readers see it."""
+
+    text: str
+    best: bool = False
+    """The best of its column and preference distribution, and better than the trivial baseline."""
+    below: bool = False
+    """Worse than the trivial baseline."""
+
+
+def compared_cells(
+    rows: Sequence[MeasuredRow], measures: Sequence[Measure], trivial: Metrics | None = None
+) -> list[list[Cell]]:
+    """Return the cells of a comparison, one row each and one cell per measure: mean ± std.
+
+    Args:
+        rows: The rows of a comparison of algorithms or of searches.
+        measures: The measures, one per column.
+        trivial: Measures of the trivial baseline, for rows that have none of their own.
+    """
+    columns = [_column(rows, measure, trivial or {}) for measure in measures]
+    return [list(cells) for cells in zip(*columns, strict=True)] or [[] for _ in rows]
+
+
+def _column(rows: Sequence[MeasuredRow], measure: Measure, trivial: Metrics) -> list[Cell]:
+    """Return the cells of one measure; each preference distribution has a best of its own.
 
     Searches have no distribution: all of them are compared together.
     """
-    scores = [(row.get("preferences"), _score(row, measure)) for row in rows]
+    scores = [_score(row, measure) for row in rows]
+    standings = [_standing(row, measure, trivial) for row in rows]
+    kinds = [row.get("preferences") for row in rows]
     highest: dict[object, float] = {}
-    for kind, score in scores:
+    for kind, score in zip(kinds, scores, strict=True):
         if score is not None:
             highest[kind] = max(score, highest.get(kind, -math.inf))
     return [
-        score is not None and math.isclose(score, highest[kind], rel_tol=1e-9)
-        for kind, score in scores
+        Cell(
+            mean_and_std(row["metrics"][measure.name]) if measure.name in row["metrics"] else "–",
+            score is not None and standing > 0 and math.isclose(score, highest[kind], rel_tol=1e-9),
+            standing < 0,
+        )
+        for row, kind, score, standing in zip(rows, kinds, scores, standings, strict=True)
     ]
 
 
-def starred_cells(rows: Sequence[MeasuredRow], measures: Sequence[Measure]) -> list[list[str]]:
-    """Return the cells of a comparison, one per measure: mean ± std, a star before the best."""
-    stars = [best_rows(rows, measure) for measure in measures]
-    return [
-        [
-            ("★ " if star[index] else "")
-            + (mean_and_std(row["metrics"][m.name]) if m.name in row["metrics"] else "–")
-            for m, star in zip(measures, stars, strict=True)
-        ]
-        for index, row in enumerate(rows)
-    ]
+def _standing(row: MeasuredRow, measure: Measure, trivial: Metrics) -> int:
+    """Return 1, 0 or -1: whether a row is better than, level with or worse than trivial.
+
+    Without a trivial value every row is better. The trivial baseline's pooled hypervolume is at
+    least its hypervolume, which takes its place.
+    """
+    score = _score(row, measure)
+    values = cast(Metrics, row.get("trivial", trivial))
+    known: dict[str, Spread] = {name: {"mean": v, "std": None} for name, v in values.items()}
+    if "hypervolume" in known:
+        known["pooled_hypervolume"] = known["hypervolume"]
+    line = _score({"metrics": known}, measure)
+    if score is None or line is None:
+        return 1
+    if math.isclose(score, line, rel_tol=1e-6, abs_tol=1e-9):
+        return 0
+    return 1 if score > line else -1
 
 
 def _score(row: MeasuredRow, measure: Measure) -> float | None:
@@ -234,27 +269,6 @@ def _score(row: MeasuredRow, measure: Measure) -> float | None:
     if value is None or not math.isfinite(value):
         return None
     return float(value if measure.better == "higher" else -value)
-
-
-def gain_headings(rows: Sequence[ComparisonRow], single_objective: bool) -> list[str]:
-    """Return the headings of the gains that a comparison shows.
-
-    They are over the host and, where one objective leaves room for it, over each baseline.
-    """
-    headings = [OVER_HOST] if any("host" in row for row in rows) else []
-    for row in rows if single_objective else ():
-        headings += [f"over {name}" for name in row.get("paired", {}) if name != row.get("host")]
-    return list(dict.fromkeys(headings))
-
-
-def gain_text(row: ComparisonRow, heading: str) -> str:
-    """Return an algorithm's gain over another: mean ± std of the differences seed by seed."""
-    other = row.get("host", "") if heading == OVER_HOST else heading.removeprefix("over ")
-    difference = row.get("paired", {}).get(other)
-    if difference is None:
-        return "–"
-    sign = "+" if difference["mean"] > 0 else ""
-    return f"{sign}{number(difference['mean'], 2)} ± {number(difference['std'], 2)}"
 
 
 def soon_headings(rows: Sequence[ComparisonRow]) -> list[str]:

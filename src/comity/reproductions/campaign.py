@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from comity.configuration import read_toml
+from comity.core.progress import Progress
 from comity.core.storage import write_whole
 from comity.core.typing import OnRound
 from comity.errors import UserError
@@ -118,9 +119,9 @@ def execute_campaign(
 def _part_of(on_round: OnRound | None, number: int, count: int) -> OnRound:
     """Return the progress of one comparison as part of that of ``count`` equal ones."""
 
-    def notify(done: int, total: int, text: str) -> None:
+    def notify(done: int, total: int, progress: Progress) -> None:
         if on_round is not None:
-            on_round(done + number * total, count * total, text)
+            on_round(done + number * total, count * total, progress)
 
     return notify
 

@@ -4,7 +4,8 @@ Homogeneous tables: ten runs over a grid of weights that all clients share; each
 the mean over its clients. Heterogeneous tables: ten runs in which every client draws its own
 preference; each client is a point. A cell is the hypervolume of all points that are not trivially
 fair, from (0, 0); beside it stand the hypervolumes of the fronts of lower ranks, which outliers do
-not decide. Rows are dealt by chance alone (``partition = "naive"``), as in the thesis.
+not decide. Losses, rows and preferences are the thesis', by the preset ``thesis-fairness``: rows
+are dealt by chance alone, and each loss is divided by its initial value.
 Validation costs no steps here, so the same runs show both protocols: the last models, as in the
 thesis, and the best validated ones.
 """
@@ -75,6 +76,8 @@ FINE_TUNED = {
 }
 """Problems for which the thesis' grid search chose a round of fine-tuning, by algorithm."""
 
+PRESET = "thesis-fairness"
+"""Named preset of all runs."""
 PROTOCOLS = {"paper_protocol": True, "our_defaults": False}
 """Whether a column of our table is about last models."""
 RANKS = 4
@@ -136,7 +139,7 @@ def plan(
         "problem": problem,
         "preferences": GRID if about.homogeneous else ["dirichlet"],
         "clients": about.clients,
-        "partition": "naive",
+        "preset": PRESET,
         **settings,
     }
     seeds = seeds or (1 if about.homogeneous else RUNS_IN_THESIS)

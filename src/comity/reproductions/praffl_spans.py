@@ -16,7 +16,8 @@ from comity.core.rates import fit_rate
 from comity.core.spans import distance, distinct, monotony, rank_correlation, undominated, width
 from comity.core.typing import FloatArray
 from comity.errors import UserError
-from comity.runs.directory import Run, Spans
+from comity.runs.directory import Run
+from comity.runs.spans import Spans
 
 Shows = Literal["fronts", "splits", "responses", "losses", "rounds"]
 """Content of a table beside the hypervolume per client."""

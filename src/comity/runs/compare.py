@@ -17,7 +17,7 @@ from typing import Any, cast
 import numpy as np
 import tomli_w
 
-from comity.algorithms import find
+from comity.algorithms import Algorithm, find, name_of
 from comity.algorithms.wrappers import find_wrapper, fits, wrappers
 from comity.configuration import (
     RUN_SETTINGS,
@@ -34,25 +34,23 @@ from comity.core.typing import FloatArray, OnRound
 from comity.errors import UserError
 from comity.problems import Problem, register, resolved
 from comity.problems import find as find_problem
+from comity.runs.comparison_verdict import comparison_verdict, marks_of
+from comity.runs.differences import correct, gains_of
 from comity.runs.directory import CONFIG, Run
 from comity.runs.execute import check_workers, execute_at, free_path
 from comity.runs.how_soon import check_target, with_how_soon
+from comity.runs.notebook import Shown
 from comity.runs.parallel import Job, Work, run_jobs
-from comity.runs.schema import ComparisonResults, Difference, Metrics, Spread
+from comity.runs.schema import ComparisonResults, ComparisonRow, Metrics, Spread
 
 PLAN, RESULTS, REFERENCE = "comparison.toml", "comparison.json", "reference_set.csv"
-PAIRED = "mean_scalarised"
-"""The measure in which gains over another algorithm are reported."""
-BASELINES = ("no-communication", "fedavg")
-"""Algorithms that every other one is compared with, seed by seed."""
-
 
 Runs = Mapping[tuple[str, str], Sequence[Run]]
 """Runs by (entry, preferences), one per seed."""
 
 
-@dataclass(frozen=True)
-class Comparison:
+@dataclass(frozen=True, repr=False)
+class Comparison(Shown):
     """A finished comparison: its table and the runs behind it."""
 
     path: Path
@@ -66,9 +64,9 @@ class Comparison:
 def start_comparison(
     problem: str | Problem | Mapping[str, Any],
     *,
-    algorithms: Sequence[str],
+    algorithms: Sequence[str | type[Algorithm]],
     seeds: int | Sequence[int] = 3,
-    preferences: str | Sequence[str] = "dirichlet",
+    preferences: str | Sequence[str] | None = None,
     out: str | Path | None = None,
     target: float | None = None,
     **settings: Any,
@@ -77,10 +75,10 @@ def start_comparison(
 
     Args:
         problem: A name, a problem, or a table that describes a problem.
-        algorithms: Entries, such as ``fedavg``, ``fedavg+ft`` or ``fedpref[clustering=false]``;
-            ``fedpref[grid]`` stands for all of the grid that a paper prints for this problem.
+        algorithms: Entries, such as ``fedavg``, ``fedavg+ft`` or ``fedpref[clustering=false]``, or
+            classes; ``fedpref[grid]`` stands for all of the grid printed for this problem.
         seeds: Number of seeds, or the seeds.
-        preferences: One distribution of preferences, or several.
+        preferences: One distribution of preferences, or several; None: the problem's.
         out: The directory to create; default: a new one under ``runs/``.
         target: Validation accuracy whose first round is tabulated; one objective only.
         **settings: Settings of a run, the same for all entries.
@@ -89,17 +87,19 @@ def start_comparison(
         problem = register(problem).name
     elif isinstance(problem, Mapping):
         problem = resolved(problem)
-    plan = {
+    plan: dict[str, Any] = {
         "problem": problem,
-        "algorithms": with_grids(algorithms, find_problem(problem)),
+        "algorithms": with_grids([name_of(entry) for entry in algorithms], find_problem(problem)),
         "seeds": seed_list(seeds),
-        "preferences": [preferences] if isinstance(preferences, str) else list(preferences),
+        "preferences": [preferences] if isinstance(preferences, str | None) else list(preferences),
         "settings": settings,
         **({} if target is None else {"target": target}),
     }
-    for same in configurations(plan).values():  # a mistake must show before anything is written
-        for configuration in same:
-            check_complete(configuration)
+    planned = [each for same in configurations(plan).values() for each in same]
+    for configuration in planned:  # a mistake must show before anything is written
+        check_complete(configuration)
+    if preferences is None:
+        plan["preferences"] = [planned[0].preferences]
     path = Path(out) if out is not None else free_path(find_problem(problem).name, "comparison")
     start(path, PLAN, plan)
     return path
@@ -183,14 +183,14 @@ def with_wrapper(entries: Sequence[str], wrapper: str | None) -> list[str]:
 def entry_values(entry: str) -> dict[str, Any]:
     """The settings that an entry of a comparison stands for."""
     names = "|".join(map(re.escape, wrappers()))
-    match = re.fullmatch(rf"([\w-]+)(?:\+({names}))?(\+ft)?(?:\[(.*)\])?", entry)
+    match = re.fullmatch(rf"([\w-]+|[\w.]+:\w+)(?:\+({names}))?(\+ft)?(?:\[(.*)\])?", entry)
     if match is None:
         raise UserError(
             f"algorithms: '{entry}' is not NAME, {''.join(f'NAME+{name}, ' for name in wrappers())}"
-            "NAME+ft or NAME[setting=value,…], e.g. fedpref[clustering=false]."
+            "NAME+ft or NAME[setting=value,…]; NAME is registered, or module:class of your own."
         )
     name, wrapped, fine_tuned, inside = match.groups()
-    find(name)
+    table_name = find(name).declaration.name
     values: dict[str, Any] = {"algorithm": name}
     if wrapped:
         values["wrapper"] = wrapped
@@ -203,15 +203,15 @@ def entry_values(entry: str) -> dict[str, Any]:
                 table = values if not rest else values.setdefault(key, {})
                 table[rest[0] if rest else key] = value
             else:
-                values.setdefault(name, {})[key] = value
+                values.setdefault(table_name, {})[key] = value
     return values
 
 
 def configurations(plan: Mapping[str, Any]) -> dict[tuple[str, str], list[Configuration]]:
-    """Return all runs of a plan, by entry and preferences; refuse a plan with a mistake."""
+    """Return all runs of a plan, by entry and preferences; None: those of problem or preset."""
     check_target(plan)
     entries = {entry: entry_values(entry) for entry in plan["algorithms"]}
-    names = {values["algorithm"] for values in entries.values()}
+    names = {entry: find(v["algorithm"]).declaration.name for entry, v in entries.items()}
     if not entries or not plan["seeds"]:
         raise UserError("a comparison needs at least one algorithm and one seed.")
     if len(entries) < len(plan["algorithms"]) or len(set(plan["seeds"])) < len(plan["seeds"]):
@@ -220,7 +220,7 @@ def configurations(plan: Mapping[str, Any]) -> dict[tuple[str, str], list[Config
     planned: dict[tuple[str, str], list[Configuration]] = {}
     for entry, own in entries.items():
         # a table of another algorithm of this comparison is not for this one
-        foreign = (tables & names) - {own["algorithm"]}
+        foreign = (tables & set(names.values())) - {names[entry]}
         wrapper = {**plan["settings"], **own}.get("wrapper")
         if wrapper != "none":
             foreign |= wrappers().keys() - {wrapper}
@@ -229,12 +229,10 @@ def configurations(plan: Mapping[str, Any]) -> dict[tuple[str, str], list[Config
             common = {k: v for k, v in common.items() if k not in ("guard", "fine_tune")}
         merged = merge(common, own)
         for preferences in plan["preferences"]:
-            planned[entry, str(preferences)] = [
-                configure(
-                    {**merged, "problem": plan["problem"], "preferences": preferences, "seed": seed}
-                )
-                for seed in plan["seeds"]
-            ]
+            chosen = {} if preferences is None else {"preferences": preferences}
+            values = {**merged, "problem": plan["problem"], **chosen}
+            runs = [configure({**values, "seed": seed}) for seed in plan["seeds"]]
+            planned[entry, str(preferences)] = runs
     return planned
 
 
@@ -305,7 +303,11 @@ def tabulate(
         union = union_front(every) if reference is None else reference
         lines = [",".join(map(repr, vector)) for vector in union.tolist()]
         write_whole(path / REFERENCE, ("\n".join(lines) + "\n").encode())
-    rows = []
+    settings = {entry: entry_values(entry) for entry, _ in runs}
+    of_kind: dict[str, dict[str, Sequence[Run]]] = {}
+    for (entry, preferences), entry_runs in runs.items():
+        of_kind.setdefault(preferences, {})[entry] = entry_runs
+    rows: list[dict[str, Any]] = []
     for (entry, preferences), entry_runs in runs.items():
         metrics = [dict(run.results["metrics"]) for run in entry_runs]
         last = [run.results.get("metrics_last", run.results["metrics"]) for run in entry_runs]
@@ -321,46 +323,28 @@ def tabulate(
                 "metrics": spread_of(metrics),
                 "metrics_last": spread_of(last),
                 "pooled": pooled(entry_runs),
-                **_paired(entry, preferences, runs),
+                **marks_of(entry_runs),
+                **gains_of(entry, settings, of_kind[preferences]),
                 **_baselines(entry_runs),
                 "runs": [str(run.path.relative_to(path)) for run in entry_runs],
             }
         )
     point = every[0].results["reference_point"]
-    table = {"problem": problem, "reference_point": point, "rows": rows, **_baselines(every)}
-    return cast(ComparisonResults, table)
-
-
-def _paired(entry: str, preferences: str, runs: Runs) -> dict[str, str | dict[str, Any]]:
-    """Return the gains of an entry over its host, if wrapped, and the baselines, seed by seed."""
-    values = entry_values(entry)
-    bare = {
-        key: value for key, value in values.items() if key not in ("wrapper", values.get("wrapper"))
+    tests = correct(
+        {
+            (row["preferences"], row["algorithm"], other): gain
+            for row in rows
+            for other, gain in row.get("paired", {}).items()
+        }
+    )
+    table = {
+        "verdict": comparison_verdict(cast(list[ComparisonRow], rows), tests),
+        "problem": problem,
+        "reference_point": point,
+        "rows": rows,
+        **_baselines(every),
     }
-    found: dict[str, str | dict[str, Any]] = {}
-    over = {}
-    for (other, kind), entry_runs in runs.items():
-        others = entry_values(other)
-        is_host = "wrapper" in values and others == bare
-        baseline = others["algorithm"] in BASELINES and "wrapper" not in others
-        if kind == preferences and other != entry and (is_host or baseline):
-            gain = _difference(runs[entry, preferences], entry_runs)
-            if gain is not None:
-                over[other] = gain
-                found |= {"host": other} if is_host else {}
-    return {**found, "paired": over} if over else {}
-
-
-def _difference(runs: Sequence[Run], others: Sequence[Run]) -> Difference | None:
-    """Return how much better runs are than others of the same seeds; None if undefined."""
-    gains = []
-    for run, other in zip(runs, others, strict=True):
-        ours, theirs = (r.results["metrics"].get(PAIRED) for r in (run, other))
-        if ours is None or theirs is None:  # a score that is undefined for all clients
-            return None
-        gains.append(ours - theirs)
-    each = np.round(gains, 6)  # as exact as returns and scores are
-    return {"mean": float(each.mean()), "std": float(each.std()), "each": each.tolist()}
+    return cast(ComparisonResults, table)
 
 
 def pooled(runs: Sequence[Run]) -> Metrics:

@@ -2,9 +2,13 @@
 
 config.toml              complete: running it again gives the same bits
 history.jsonl            one line per round, appended and flushed
-checkpoint.safetensors   everything needed to resume, in one file that is whole or absent
+checkpoint.safetensors   everything needed to resume, whole or absent; removed at the end
+server.safetensors       arrays of the server that are of use afterwards, if the algorithm has such
 models/client-*.safetensors
+schema.json              of the user's own rows: columns, categories, scales of the models
 spans.safetensors        what clients reach at many preferences, if their models take any
+groups.json              measures per client and attribute value, where labels are yes and no
+cross.json               every model on every client's data, once `comity cross` has been called
 results.json             no times and no paths: equal runs have equal bytes
 timing.json              seconds: in all, at the clients, on the server
 report.html, *.png       the pictures
@@ -14,13 +18,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Self, cast
 
 import numpy as np
-import torch
 from torch import nn
 
 from comity.algorithms import Algorithm
@@ -28,27 +30,21 @@ from comity.configuration import Configuration, configure, read_toml
 from comity.core.fleet import Fleet
 from comity.core.pareto import front
 from comity.core.preferences import checked
-from comity.core.storage import load_values, save_values, write_whole
+from comity.core.storage import load_values, save_values, strip_prefix, write_whole
 from comity.core.typing import FloatArray, NamedArrays
 from comity.errors import UserError
+from comity.problems import without_rows
+from comity.runs.group_schema import Cross, Groups
+from comity.runs.model_files import about, load_model, save_model
+from comity.runs.notebook import history_rows, run_html
 from comity.runs.schema import HistoryEntry, Results
-from comity.version import __version__
+from comity.runs.spans import Spans, load_spans, save_spans
 
 CONFIG, HISTORY, CHECKPOINT = "config.toml", "history.jsonl", "checkpoint.safetensors"
 RESULTS, TIMING, MODELS = "results.json", "timing.json", "models"
-SPANS = "spans.safetensors"
-
-
-@dataclass(frozen=True)
-class Spans:
-    """Test vectors of clients at many preferences, if their models take any."""
-
-    preferences: FloatArray
-    """Weights of the objectives (preferences x objectives)."""
-    vectors: FloatArray
-    """Objective vectors on test samples (clients x preferences x objectives)."""
-    losses: FloatArray | None = None
-    """Loss of each objective, likewise; None in runs up to 0.6.0."""
+SPANS, GROUPS, CROSS = "spans.safetensors", "groups.json", "cross.json"
+SCHEMA, SERVER = "schema.json", "server.safetensors"
+_WRITING = ("append_", "create", "cut_", "drop_", "make", "rewrite_", "save_")
 
 
 class Directory:
@@ -62,6 +58,10 @@ class Directory:
 
     def __repr__(self) -> str:
         return f"<comity {self.kind} {self.path}>"
+
+    def __dir__(self) -> list[str]:
+        """Return what users read; what writes is for execution, and completed nowhere."""
+        return [name for name in super().__dir__() if not name.startswith(_WRITING)]
 
     @classmethod
     def make(cls, path: Path, configuration: str) -> Self:
@@ -99,6 +99,24 @@ class Directory:
         return dict(_read_json(self.path / RESULTS))
 
     @property
+    def _values(self) -> dict[str, Any]:
+        """The content of ``config.toml``; finished work on the user's rows has their schema."""
+        values = read_toml(self.path / CONFIG)
+        if self.finished and (self.path / SCHEMA).is_file():
+            values["problem"] = _read_json(self.path / SCHEMA)
+        return values
+
+    def save_schema(self, configuration: Configuration) -> None:
+        """Write what models need of the rows, which are not needed from then on.
+
+        Args:
+            configuration: Configuration of the run, or of a search's federations.
+        """
+        schema = without_rows(configuration.problem, configuration.get_problem())
+        if schema is not None:
+            write_whole(self.path / SCHEMA, _json(schema))
+
+    @property
     def seconds(self) -> float:
         """Time that it took, over all interruptions."""
         return float(_read_json(self.path / TIMING)["seconds"])
@@ -124,6 +142,10 @@ class Directory:
         """Return the last checkpoint (tensors, values); None if there is none yet."""
         path = self.path / CHECKPOINT
         return load_values(path) if path.is_file() else None
+
+    def drop_checkpoint(self) -> None:
+        """Remove the checkpoint, which nothing needs after the end."""
+        (self.path / CHECKPOINT).unlink(missing_ok=True)
 
     def append_history(self, entry: Mapping[str, Any]) -> None:
         """Add a line to the history."""
@@ -165,7 +187,19 @@ class Run(Directory):
 
     @cached_property
     def configuration(self) -> Configuration:
+        """Configuration; that of a finished run on the user's rows has their schema in place."""
+        return configure(self._values)
+
+    @cached_property
+    def training_configuration(self) -> Configuration:
+        """Configuration with the rows, which must still be where they were."""
         return configure(read_toml(self.path / CONFIG))
+
+    @property
+    def described_problem(self) -> str | dict[str, Any]:
+        """The problem as the user named or described it, with all defaults."""
+        problem: str | dict[str, Any] = read_toml(self.path / CONFIG)["problem"]
+        return problem
 
     @property
     def results(self) -> Results:
@@ -176,6 +210,14 @@ class Run(Directory):
     def history(self) -> list[HistoryEntry]:
         """One entry per round, and one for the last delivery."""
         return self._history
+
+    def history_table(self) -> list[dict[str, Any]]:
+        """Return the history as one flat row per round and client, for ``pandas.DataFrame``."""
+        return history_rows(self.history, self._objectives)
+
+    def _repr_html_(self) -> str | None:
+        """Return the measures as a table; None, as long as there are none."""
+        return run_html(self._results, self.path) if self.finished else None
 
     @property
     def front(self) -> FloatArray:
@@ -204,10 +246,28 @@ class Run(Directory):
     def spans(self) -> Spans | None:
         """Test vectors at many preferences; None if models take no preference."""
         path = self.path / SPANS
-        if not path.is_file():
-            return None
-        tensors, _ = load_values(path)
-        return Spans(tensors["preferences"], tensors["vectors"], tensors.get("losses"))
+        return load_spans(path) if path.is_file() else None
+
+    @property
+    def groups(self) -> Groups | None:
+        """Measures per client and attribute value; None where there are no groups."""
+        return cast(Groups | None, self._read(GROUPS))
+
+    @property
+    def cross(self) -> Cross | None:
+        """Every model on every client's data; None until it has been measured."""
+        return cast(Cross | None, self._read(CROSS))
+
+    def _read(self, name: str) -> dict[str, Any] | None:
+        return _read_json(self.path / name) if (self.path / name).is_file() else None
+
+    @property
+    def server_arrays(self) -> NamedArrays:
+        """Arrays that the algorithm has on the server at the end; none where none are kept."""
+        if (self.path / SERVER).is_file():
+            return load_values(self.path / SERVER)[0]
+        checkpoint = self.load_checkpoint()  # where runs up to 0.6.0 have them
+        return {} if checkpoint is None else strip_prefix(checkpoint[0], "0/algorithm/")
 
     @property
     def reached(self) -> FloatArray:
@@ -215,22 +275,25 @@ class Run(Directory):
         spans = self.spans
         return self.vectors[:, None] if spans is None else spans.vectors
 
-    def model(self, client: int) -> nn.Module:
+    def model(self, client: int | str) -> nn.Module:
         """Return a client's model as a plain module.
 
         A model that takes any preference is returned at the client's own.
-        """
-        preferences = self.configuration.get_preferences()
-        module = self._module(client)
-        return self._algorithm.predictor(module, preferences[client]).eval()
 
-    def model_for(self, client: int, preference: Sequence[float]) -> nn.Module:
+        Args:
+            client: Number or name of the client.
+        """
+        number = self.client(client)
+        preferences = self.configuration.get_preferences()
+        return self._algorithm.predictor(self._module(number), preferences[number]).eval()
+
+    def model_for(self, client: int | str, preference: Sequence[float]) -> nn.Module:
         """Return a client's model at a preference, as a plain module.
 
         Only for algorithms whose models take any preference, such as praffl.
 
         Args:
-            client: Index of the client.
+            client: Number or name of the client.
             preference: One weight per objective (a larger weight matters more); sums to one.
         """
         names = self._objectives
@@ -245,12 +308,28 @@ class Run(Directory):
                 f"{self.path}: a model of {self.configuration.algorithm} takes no preference; use "
                 "the model as it is (no preference given), or train with praffl."
             )
-        return self._algorithm.predictor(self._module(client), weights).eval()
+        return self._algorithm.predictor(self._module(self.client(client)), weights).eval()
 
     @property
     def clients(self) -> list[int]:
         """Clients whose models are here: all of a run, or the one of a site."""
         return [row["client"] for row in self.results["per_client"]]
+
+    def client(self, client: int | str) -> int:
+        """Return the number of a client whose model is here.
+
+        Args:
+            client: Number or name of the client.
+        """
+        number, known = self.configuration.client_number(client), self.clients
+        if number not in known:
+            listed = f"0 to {known[-1]}" if len(known) > 1 else str(known[0])
+            names = self.configuration.names
+            shown = f" ({', '.join(names[number] for number in known)})" if names else ""
+            raise UserError(
+                f"client = {client}: {self.path} has no such client; it has {listed}{shown}."
+            )
+        return number
 
     @cached_property
     def _algorithm(self) -> Algorithm:
@@ -268,11 +347,6 @@ class Run(Directory):
     def _module(self, client: int) -> nn.Module:
         """Return everything that a client keeps, loaded once."""
         if client not in self._modules:
-            if client not in (known := self.clients):
-                listed = f"0 to {known[-1]}" if len(known) > 1 else str(known[0])
-                raise UserError(
-                    f"client = {client}: {self.path} has no such client; it has {listed}."
-                )
             path = self.path / MODELS / f"client-{client}.safetensors"
             self._modules[client] = load_model(path, self.configuration.get_module())
         return self._modules[client]
@@ -290,12 +364,17 @@ class Run(Directory):
             )
         write_whole(path, b"".join(lines[:rounds]))
 
+    def save_server(self, arrays: NamedArrays) -> None:
+        """Write arrays of the server that are of use after the run."""
+        save_values(self.path / SERVER, arrays, about(self.configuration))
+
     def save_spans(self, spans: Spans) -> None:
         """Write what clients reach at many preferences."""
-        arrays = {"preferences": spans.preferences, "vectors": spans.vectors}
-        if spans.losses is not None:
-            arrays["losses"] = spans.losses
-        save_values(self.path / SPANS, arrays, about(self.configuration))
+        save_spans(self.path / SPANS, spans, about(self.configuration))
+
+    def save_json(self, name: str, values: Mapping[str, Any]) -> None:
+        """Write plain values beside the results, as ``groups.json`` or ``cross.json``."""
+        write_whole(self.path / name, _json(values))
 
     def save_models(self, models: Fleet, clients: Sequence[int] | None = None) -> None:
         """Write one file per client, with what is needed to use it in its header.
@@ -310,43 +389,12 @@ class Run(Directory):
             save_model(path, models, row, {**about(self.configuration), "client": client})
 
 
-def about(configuration: Configuration) -> dict[str, Any]:
-    """Return the origin of a model for the header of its file."""
-    return {
-        "problem": configuration.problem_name,
-        "algorithm": configuration.algorithm,
-        "settings": configuration.algorithm_settings,
-        "version": __version__,
-    }
-
-
-def save_model(path: Path, models: Fleet, row: int, header: Mapping[str, Any]) -> None:
-    """Write one model of a fleet to a file.
-
-    Args:
-        path: The file.
-        models: The fleet.
-        row: Index of the model in it.
-        header: Plain values for the file's header.
-    """
-    values = {name: tensor[row].numpy() for name, tensor in models.tensors.items()}
-    save_values(path, values, header)
-
-
-def load_model(path: Path, template: nn.Module) -> nn.Module:
-    """Return what `save_model` wrote, in a copy of a module of the same architecture."""
-    tensors, _ = load_values(path)
-    fleet = Fleet({k: torch.from_numpy(v[None]) for k, v in tensors.items()})
-    return fleet.module(0, template)
-
-
 def _json(value: Mapping[str, Any]) -> bytes:
     return (json.dumps(value, indent=2) + "\n").encode()
 
 
 def _read_json(path: Path) -> dict[str, Any]:
     try:
-        content: dict[str, Any] = json.loads(path.read_text())
-        return content
+        return dict(json.loads(path.read_text()))
     except (OSError, ValueError) as error:
         raise UserError(f"{path} is damaged: {error}.") from None

@@ -10,16 +10,21 @@ from typing import Any
 import numpy as np
 
 from comity.configuration import Configuration, check_complete, configure
+from comity.core.progress import Progress
+from comity.core.storage import strip_prefix
 from comity.core.threads import limited
-from comity.core.typing import OnRound
+from comity.core.typing import FloatArray, OnRound
 from comity.errors import UserError
 from comity.federation.engines.embedded import EmbeddedEngine
 from comity.federation.loop import SimulatedLoop
 from comity.federation.messages import RoundMetrics
 from comity.federation.server import RoundRecord, Server
 from comity.problems import DataProblem
-from comity.runs.directory import CONFIG, Run, Spans
+from comity.runs.answers import constant_models
+from comity.runs.directory import CONFIG, GROUPS, Run
+from comity.runs.groups import groups_of
 from comity.runs.results import history_entry, span_result, summarise
+from comity.runs.spans import Spans
 
 _CHECKPOINT_SECONDS = 5.0
 
@@ -77,7 +82,9 @@ def execute(run: Run, workers: int = 1, on_round: OnRound | None = None) -> Run:
             _advance(run, loop, started, on_round)
             (last,) = loop.finish()
             run.append_history(history_entry(last, engine.metrics(last.clients)))
-            run.save_models(engine.models(kept=configuration.keep == "best"))
+            models = engine.models(kept=configuration.keep == "best")
+            run.save_models(models)
+            constant = constant_models(configuration, models)
             # rewards are float32: a return of 8.2 must equal the front's 8.2
             tested = {kept: engine.test(kept).round(6) for kept in (True, False)}
             has_data = isinstance(configuration.get_problem(), DataProblem)
@@ -87,8 +94,17 @@ def execute(run: Run, workers: int = 1, on_round: OnRound | None = None) -> Run:
                 else None
             )
             spans = _spans(configuration, engine)
+            groups = groups_of(configuration, engine, range(configuration.clients))
         kept = tested[configuration.keep == "best"]
-        results = summarise(configuration, kept, tested[False], run.history, on_all_test_data)
+        results = summarise(
+            configuration,
+            kept,
+            tested[False],
+            run.history,
+            on_all_test_data=on_all_test_data,
+            constant=constant,
+            groups=groups,
+        )
         if spans is not None:
             run.save_spans(spans)
             results["spanned"] = span_result(spans, results["reference_point"])
@@ -97,7 +113,14 @@ def execute(run: Run, workers: int = 1, on_round: OnRound | None = None) -> Run:
             results.get("metrics_last", {}).pop(
                 "own_hypervolume", None
             )  # spans are measured on kept models only
+        if groups is not None:
+            run.save_json(GROUPS, groups)
+        run.save_schema(configuration)
+        if loop.servers[0].algorithm.outlasts:
+            run.save_server(strip_prefix(loop.servers[0].state()[0], "algorithm/"))
         run.save_results(results, time.monotonic() - started, loop.spent)
+    if not configuration.keep_checkpoint:
+        run.drop_checkpoint()
     return run
 
 
@@ -149,13 +172,46 @@ def _advance(run: Run, loop: SimulatedLoop, started: float, on_round: OnRound | 
             run.save_checkpoint(state, {**plain, "seconds": now - started, "spent": loop.spent})
             saved = now
         if on_round is not None:
-            on_round(loop.done, rounds, _progress(run.configuration, record, metrics))
+            on_round(loop.done, rounds, _progress(run, record, metrics, everyone))
 
 
-def _progress(configuration: Configuration, record: RoundRecord, metrics: RoundMetrics) -> str:
-    """Return the mean validated value of the models that participants keep."""
-    preferences = configuration.get_preferences()[list(record.clients)]
-    if not np.isfinite(metrics.kept).all():  # not validated yet
-        return ""
-    best = float((metrics.kept * preferences).sum(axis=1).mean())
-    return f"validated {best:.3g}"
+def _progress(
+    run: Run, record: RoundRecord, metrics: RoundMetrics, everyone: FloatArray | None
+) -> Progress:
+    """Return the values of a round, above all that of the models that would be handed over."""
+    configuration = run.configuration
+    names = [objective.name for objective in configuration.get_problem().objectives]
+    values = {
+        f"{kind}/{name}": float(column.mean())
+        for kind in ("received", "trained", "kept")
+        if (vectors := getattr(metrics, kind)) is not None
+        for name, column in zip(names, vectors.T, strict=True)
+    }
+    values |= {"bytes_up": float(record.bytes_up), "bytes_down": float(record.bytes_down)}
+    text = ""
+    preferences = configuration.get_preferences()
+    vectors = _handed_over(configuration, metrics, everyone)
+    if vectors is not everyone:
+        preferences = preferences[list(record.clients)]
+    if vectors is not None and np.isfinite(vectors).all():  # else not validated yet
+        values["validated"] = float((vectors * preferences).sum(axis=1).mean())
+        last = "" if configuration.keep == "best" else " (last)"
+        text = f"validated{last} {values['validated']:.3g}"
+    finite = {name: value for name, value in values.items() if np.isfinite(value)}
+    return Progress(text, str(run.path), record.round, finite)
+
+
+def _handed_over(
+    configuration: Configuration, metrics: RoundMetrics, everyone: FloatArray | None
+) -> FloatArray | None:
+    """Return the validation vectors of the models that would be handed over now.
+
+    With ``keep = last`` these are delivered ones, unless clients train on after the last delivery
+    or nothing is delivered.
+    """
+    if configuration.keep == "best":
+        return metrics.kept
+    if everyone is not None:
+        return everyone
+    delivered = metrics.received if configuration.fine_tune == "none" else None
+    return metrics.trained if delivered is None else delivered

@@ -21,11 +21,14 @@ from safetensors import SafetensorError
 from torch import Tensor, nn
 
 from comity.core.storage import load_values, save_values, write_whole
-from comity.datasets.columns import Source, read_columns
+from comity.datasets.columns import Source
 from comity.errors import UserError
 from comity.problems import DataProblem, EnvironmentProblem, Problem
+from comity.problems.answers import logit_of_yes
 from comity.problems.networks import ActorCritic
-from comity.runs.directory import Run, about
+from comity.runs.directory import Run
+from comity.runs.model_files import about
+from comity.runs.rows import read_inputs
 
 _POINTWISE: dict[str, type[nn.Module]] = {
     "relu": nn.ReLU,
@@ -51,26 +54,20 @@ class Answer(NamedTuple):
 
 
 def predict(
-    run: Run, source: Source, client: int, preference: Sequence[float] | None = None
+    run: Run, source: Source, client: int | str, preference: Sequence[float] | None = None
 ) -> list[Answer]:
     """Return a client's predictions for new rows.
 
     Args:
         run: A finished run of a problem with data.
         source: A CSV file, a mapping of columns or a data frame.
-        client: Index of the client whose model is used.
+        client: Number or name of the client whose model is used.
         preference: One weight per objective, for models that take any preference; default: the
             client's own.
     """
-    module, problem = model_at(run, client, preference), run.configuration.get_problem()
-    if not isinstance(problem, DataProblem):
-        raise UserError(
-            f"problem {problem.name} has environments, so rows of a file mean nothing to its "
-            "models; use run.model from Python, or export the model."
-        )
-    inputs = problem.inputs_of(read_columns(source, "data"))
+    module, inputs = model_at(run, client, preference), read_inputs(run, source)
     with torch.inference_mode():
-        yes = _evidence(module(inputs), problem).double()
+        yes = _evidence(module(inputs), run.configuration.get_problem()).double()
     chances = torch.sigmoid(yes).tolist()
     return [
         Answer(row, round(chance, 6), int(answer))
@@ -79,11 +76,9 @@ def predict(
 
 
 def _evidence(outputs: Tensor, problem: Problem) -> Tensor:
-    """Return the logit of yes; softmax of two logits is sigmoid of their difference."""
-    if outputs.ndim == 2 and outputs.shape[1] == 1:
-        return outputs[:, 0]
-    if outputs.ndim == 2 and outputs.shape[1] == 2:
-        return outputs[:, 1] - outputs[:, 0]
+    """Return the logit of yes; outputs that are no answers are refused."""
+    if (logit := logit_of_yes(outputs)) is not None:
+        return logit
     raise UserError(
         f"problem {problem.name}: outputs of shape {list(outputs.shape[1:])} are no answer of yes "
         "or no; use run.model from Python."
@@ -96,24 +91,26 @@ def as_csv(answers: Sequence[Answer]) -> str:
     return f"{','.join(Answer._fields)}\n{''.join(lines)}"
 
 
-def model_at(run: Run, client: int, preference: Sequence[float] | None) -> nn.Module:
+def model_at(run: Run, client: int | str, preference: Sequence[float] | None) -> nn.Module:
     """Return a client's model, at a preference if one is given."""
     return run.model(client) if preference is None else run.model_for(client, preference)
 
 
-def preference_at(run: Run, client: int, preference: Sequence[float] | None) -> list[float]:
+def preference_at(run: Run, client: int | str, preference: Sequence[float] | None) -> list[float]:
     """Return the given preference, or the client's own."""
-    weights = run.configuration.get_preferences()[client] if preference is None else preference
+    weights = preference
+    if weights is None:
+        weights = run.configuration.get_preferences()[run.client(client)]
     return [float(weight) for weight in weights]
 
 
 # -- files ---------------------------------------------------------------------------------
 
 
-def export(
+def export_model(
     run: Run,
     target: str | Path,
-    client: int,
+    client: int | str,
     preference: Sequence[float] | None = None,
     *,
     force: bool = False,
@@ -123,20 +120,18 @@ def export(
     Args:
         run: A finished run.
         target: The file to write; its name ends in .safetensors or .onnx.
-        client: Index of the client.
+        client: Number or name of the client.
         preference: One weight per objective, for models that take any preference; default: the
             client's own.
         force: Overwrite an existing file.
     """
-    target = Path(target)
-    if target.suffix not in (".safetensors", ".onnx"):
-        raise UserError(f"{target}: the name must end in .safetensors or .onnx.")
-    if target.exists() and not force:
-        raise UserError(f"{target} exists already; choose another name, or overwrite it: --force.")
+    target = check_target(Path(target), force=force)
     module, problem = model_at(run, client, preference), run.configuration.get_problem()
+    number = run.client(client)
     header = {
         **about(run.configuration),
-        "client": client,
+        "client": number,
+        "name": run.configuration.get_names()[number],
         "objectives": [objective.name for objective in problem.objectives],
         "preference": preference_at(run, client, preference),
         "features": _features(problem),
@@ -145,14 +140,28 @@ def export(
     }
     if target.suffix == ".onnx":
         content = _onnx(module, problem, header)
-        with _writing(target):
+        with writing(target):
             write_whole(target, content)
     else:
         layers = list(_flat(module))
         header["layers"] = [_described(layer) for layer in layers]
         tensors = nn.Sequential(*layers).state_dict()
-        with _writing(target):
+        with writing(target):
             save_values(target, {name: value.numpy() for name, value in tensors.items()}, header)
+    return target
+
+
+def check_target(target: Path, *, force: bool) -> Path:
+    """Return the file to write; one of another kind, or an existing one, is refused.
+
+    Args:
+        target: The file.
+        force: Whether an existing file may be overwritten.
+    """
+    if target.suffix not in (".safetensors", ".onnx"):
+        raise UserError(f"{target}: the name must end in .safetensors or .onnx.")
+    if target.exists() and not force:
+        raise UserError(f"{target} exists already; choose another name, or overwrite it: --force.")
     return target
 
 
@@ -177,12 +186,13 @@ def write_new(path: Path, text: str) -> None:
     """Write a new file; an existing one is refused."""
     if path.exists():
         raise UserError(f"{path} exists already; choose another name or remove it.")
-    with _writing(path):
+    with writing(path):
         write_whole(path, text.encode())
 
 
 @contextmanager
-def _writing(path: Path) -> Iterator[None]:
+def writing(path: Path) -> Iterator[None]:
+    """Refuse a file that cannot be written in one line."""
     try:
         yield
     except (OSError, SafetensorError) as error:
@@ -271,6 +281,8 @@ def _onnx(module: nn.Module, problem: Problem, header: Mapping[str, Any]) -> byt
         )
     if isinstance(problem, DataProblem):
         example = problem.columns()["inputs"][:2]
+        if len(example) < 2:  # a run on the user's rows has none of them
+            example = example.new_zeros((2, *example.shape[1:]))
     else:
         assert isinstance(problem, EnvironmentProblem)
         shape = problem.environment().observation_space.shape

@@ -20,7 +20,9 @@ from comity.errors import RefusedError, UserError
 from comity.federation.member import Member
 from comity.federation.site import Membership
 from comity.federation.transports.base import SiteTransport
-from comity.runs.directory import CONFIG, Run
+from comity.runs.answers import constant_models
+from comity.runs.directory import CONFIG, GROUPS, Run
+from comity.runs.groups import groups_of
 from comity.runs.results import history_entry, summarise
 
 AGREED, LOCK, LOG = "agreed", "lock", "site.log"
@@ -132,9 +134,21 @@ def close(member: Member) -> Run:
     configuration, clients = member.configuration, site.clients
     tested = {kept: clients.test(kept).round(6) for kept in (True, False)}
     run.rewrite_history(site.history)
-    run.save_models(clients.models(configuration.keep == "best"), (site.client,))
-    kept = tested[configuration.keep == "best"]
-    results = summarise(configuration, kept, tested[False], run.history, clients=(site.client,))
+    models, own = clients.models(configuration.keep == "best"), (site.client,)
+    run.save_models(models, own)
+    kept, groups = tested[configuration.keep == "best"], groups_of(configuration, clients, own)
+    results = summarise(
+        configuration,
+        kept,
+        tested[False],
+        run.history,
+        clients=own,
+        constant=constant_models(configuration, models, own),
+        groups=groups,
+    )
+    if groups is not None:  # for the site's own eyes: they stay in its directory
+        run.save_json(GROUPS, groups)
+    run.save_schema(configuration)
     run.save_results(results, 0.0)
     return run
 

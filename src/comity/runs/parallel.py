@@ -12,6 +12,7 @@ from multiprocessing.queues import SimpleQueue
 from pathlib import Path
 from threading import Thread
 
+from comity.core.progress import Progress
 from comity.core.typing import OnRound
 from comity.problems import Problem, register
 
@@ -46,18 +47,18 @@ def run_jobs(
     """
     total, done = sum(job.rounds for job in jobs), 0
 
-    def tick(text: str) -> None:
+    def tick(progress: Progress) -> None:
         nonlocal done
         done += 1
         if on_round is not None:
-            on_round(done, total, text)
+            on_round(done, total, progress)
 
     if min(workers, len(jobs)) <= 1:
         for job in jobs:
-            work(job.path, lambda _done, _total, text: tick(text))
+            work(job.path, lambda _done, _total, progress: tick(progress))
         return
     context = multiprocessing.get_context("spawn")
-    ticks: SimpleQueue[str] = context.SimpleQueue()
+    ticks: SimpleQueue[Progress] = context.SimpleQueue()
     pool = ProcessPoolExecutor(
         min(workers, len(jobs)),
         mp_context=context,
@@ -81,11 +82,11 @@ def run_jobs(
     pool.shutdown()
 
 
-_ticks: SimpleQueue[str] | None = None
-"""In a worker: the queue for the texts of finished rounds."""
+_ticks: SimpleQueue[Progress] | None = None
+"""In a worker: the queue for the progress of finished rounds."""
 
 
-def _start_worker(ticks: SimpleQueue[str], problem: Problem) -> None:
+def _start_worker(ticks: SimpleQueue[Progress], problem: Problem) -> None:
     """Prepare a process for jobs."""
     global _ticks
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -108,8 +109,8 @@ def _end_with_parent() -> None:
 def _execute_job(work: Work, path: Path) -> None:
     """Execute one job in a worker."""
 
-    def report_round(done: int, total: int, text: str) -> None:
+    def report_round(done: int, total: int, progress: Progress) -> None:
         if _ticks is not None:
-            _ticks.put(text)
+            _ticks.put(progress)
 
     work(path, report_round)

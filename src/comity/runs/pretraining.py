@@ -14,7 +14,6 @@ from comity.algorithms.pfedrlla.pretraining import (
     with_defaults,
 )
 from comity.configuration import Configuration, check_complete, configure
-from comity.core.storage import strip_prefix
 from comity.errors import UserError
 from comity.runs.directory import Run
 from comity.runs.execute import free_path
@@ -53,11 +52,10 @@ def check_target(out: Path) -> None:
 def save_agent(run: Run, out: Path) -> Path:
     """Write the agent of a finished run of pfedrlla to a file for other runs; return the file."""
     configuration = run.configuration
-    checkpoint = run.load_checkpoint()
     algorithm = configuration.get_algorithm()
-    if not isinstance(algorithm, PFedRLLA) or not run.finished or checkpoint is None:
+    if not isinstance(algorithm, PFedRLLA) or not run.finished or not run.server_arrays:
         raise UserError(f"{run.path} is no finished run of {ALGORITHM}: it has no agent to save.")
-    arrays, header = algorithm.agent_of(strip_prefix(checkpoint[0], "0/algorithm/"))
+    arrays, header = algorithm.agent_of(run.server_arrays)
     origin = {name: getattr(configuration, name) for name in ORIGIN}
     agent_file.save(out, arrays, {**header, "problem": configuration.problem_name, **origin})
     return out

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import subprocess
 import sys
@@ -23,6 +24,7 @@ from comity.configuration.federation_file import (
     read_site,
 )
 from comity.core.fleet import Fleet
+from comity.core.importing import is_reference
 from comity.core.storage import load_values, strip_prefix
 from comity.core.threads import limited
 from comity.errors import UserError, unknown
@@ -32,8 +34,10 @@ from comity.federation.loop import SimulatedLoop
 from comity.federation.server import Server
 from comity.federation.site import COMMITTED
 from comity.problems.stand_in import write_stand_in
+from comity.runs.answers import constant_models
 from comity.runs.directory import Run
 from comity.runs.execute import free_path
+from comity.runs.groups import groups_of
 from comity.runs.results import history_entry, summarise
 from comity.runs.serve import absences
 
@@ -109,8 +113,12 @@ def simulate(configuration: Configuration) -> tuple[dict[str, Any], Fleet, Fleet
         history += [history_entry(r, engine.metrics(r.clients)) for r in loop.finish()]
         tested = {kept: engine.test(kept).round(6) for kept in (True, False)}
         kept, last = engine.models(True).clone(), engine.models(False).clone()
-    chosen = tested[configuration.keep == "best"]
-    results = summarise(configuration, chosen, tested[False], history)
+        groups = groups_of(configuration, engine, range(configuration.clients))
+    best = configuration.keep == "best"
+    constant = constant_models(configuration, kept if best else last)
+    results = summarise(
+        configuration, tested[best], tested[False], history, constant=constant, groups=groups
+    )
     return {**results, "rounds": configuration.rounds}, kept, last
 
 
@@ -132,6 +140,8 @@ def site_beside(federation: FederationFile, name: str, stand_ins: Path) -> SiteF
         if federation.has_rows:
             problem = federation.values["problem"]
             values["data"] = write_stand_in(problem, stand_ins, name, _STAND_INS).name
+        if is_reference(algorithm := str(federation.values.get("algorithm", ""))):
+            values["policy"] = {"algorithms": [algorithm]}
         path.write_text(tomli_w.dumps(values))
     return read_site(path)
 
@@ -192,12 +202,16 @@ def commands(file: FederationFile) -> dict[str, list[str]]:
 def _processes(file: FederationFile, out: Path) -> Iterator[dict[str, subprocess.Popen[bytes]]]:
     """Start one process per party; end those that are left."""
     processes: dict[str, subprocess.Popen[bytes]] = {}
+    # modules of the working directory are found from the rehearsal's, too
+    places = [os.environ.get("PYTHONPATH"), os.getcwd()]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, places))}
     try:
         for party, command in commands(file).items():
             with (out / f"{party}.log").open("wb") as log:
                 processes[party] = subprocess.Popen(
                     [sys.executable, "-m", "comity.cli", *command],
                     cwd=out,
+                    env=environment,
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=subprocess.STDOUT,

@@ -16,7 +16,8 @@ from comity.datasets.partition import fingerprint
 from comity.federation.messages import RoundMetrics
 from comity.federation.server import RoundRecord
 from comity.problems import DataProblem, EnvironmentProblem, Problem
-from comity.runs.directory import Spans
+from comity.runs.group_schema import Groups
+from comity.runs.groups import short_gaps
 from comity.runs.schema import (
     ClientResult,
     ClusterResult,
@@ -26,6 +27,8 @@ from comity.runs.schema import (
     SpanResult,
     Vectors,
 )
+from comity.runs.spans import Spans
+from comity.runs.verdict import kept_rounds, mark_of, run_verdict
 
 _LARGEST_MIXING = 100  # a larger matrix makes no picture and would fill the disk
 
@@ -99,6 +102,8 @@ def summarise(
     history: Sequence[HistoryEntry],
     on_all_test_data: FloatArray | None = None,
     clients: Sequence[int] | None = None,
+    constant: Sequence[bool | None] | None = None,
+    groups: Groups | None = None,
 ) -> Results:
     """Return the results of a run.
 
@@ -110,6 +115,8 @@ def summarise(
         on_all_test_data: Objective vectors of the kept models on the test samples of all clients,
             or on as many of them as the setting ``global_test`` has.
         clients: The clients that the vectors are of; None: all.
+        constant: Whether each kept model gives every test sample the same answer; None: unknown.
+        groups: Measures of the kept models per attribute value, where there are any.
     """
     problem, everybody = configuration.get_problem(), configuration.get_preferences()
     numbers = range(configuration.clients) if clients is None else clients
@@ -135,8 +142,19 @@ def summarise(
             "hypervolume": hypervolume(target, problem.reference_point),
         }
     results["per_client"] = _per_client(problem, preferences, kept, last, optimum)
-    for entry, number in zip(results["per_client"], numbers, strict=True):
-        entry["client"] = number
+    names, rounds = configuration.get_names(), kept_rounds(configuration, history)
+    values = finite((trivial * preferences).sum(axis=1).round(6))
+    for row, (entry, number) in enumerate(zip(results["per_client"], numbers, strict=True)):
+        entry["client"], entry["name"] = number, names[number]
+        entry["trivial"] = values[row]
+        answered = None if constant is None else constant[row]
+        if answered is not None:
+            entry["constant"] = answered
+        entry["mark"] = mark_of(entry["scalarised"], values[row], answered)
+        if rounds:
+            entry["kept_round"] = rounds.get(number)
+        if groups is not None:
+            entry["gaps"] = short_gaps(groups["clients"][row])
     results["front"] = front(kept[problem.counts(kept)]).tolist()
     if partitions := [e["clusters"] for e in history if e["clusters"] is not None]:
         results["clusters"] = _clusters(partitions[-1], preferences)
@@ -144,7 +162,10 @@ def summarise(
         "bytes_up": sum(entry["bytes_up"] for entry in history),
         "bytes_down": sum(entry["bytes_down"] for entry in history),
     }
-    return cast(Results, {**results, **_effort(problem, everybody, history)})
+    results |= _effort(problem, everybody, history)
+    per_client, validation = results["per_client"], results.get("validation")
+    verdict = run_verdict(configuration, per_client, history, validation)
+    return cast(Results, {"verdict": verdict, **results})
 
 
 def span_result(spans: Spans, reference: Sequence[float]) -> SpanResult:
@@ -200,6 +221,8 @@ def _protocol(configuration: Configuration, problem: Problem) -> dict[str, Any]:
         "split": fingerprint(shares),
         "notes": list(problem.samples().notes),
     }
+    if (counts := problem.class_counts()) is not None:
+        protocol["classes"] = counts
     tests = sum(protocol["samples"]["test"])
     if configuration.global_test != "all" and configuration.global_test < tests:
         protocol["global_test"] = configuration.global_test
@@ -231,6 +254,7 @@ def _per_client(
     for client, preference in enumerate(preferences):
         row: ClientResult = {
             "client": client,
+            "name": str(client),
             "preference": preference.tolist(),
             "objectives": dict(zip(names, finite(kept[client]), strict=True)),
             "scalarised": finite([preference @ kept[client]])[0],

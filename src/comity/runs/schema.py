@@ -2,23 +2,59 @@
 
 from __future__ import annotations
 
-from typing import Any, NotRequired, TypedDict
+from typing import Any, Literal, NotRequired, TypedDict
 
 Metrics = dict[str, float]
 """Measures by name."""
 Vectors = list[list[float | None]] | None
 """One objective vector per client; None where a score is undefined."""
 
+Mark = Literal["gained", "level", "below", "constant", "undefined"]
+"""Outcome of a client beside the trivial baseline."""
+
 
 class ClientResult(TypedDict):
     """Final model of one client, in figures."""
 
     client: int
+    name: str
+    """The client's name, or its number as text."""
     preference: list[float]
     objectives: dict[str, float | None]
     scalarised: float | None
+    trivial: NotRequired[float | None]
+    """Scalarised value of the trivial baseline at the client's preference."""
+    constant: NotRequired[bool]
+    """Whether the model gives every test sample the same answer, where models give answers."""
+    mark: NotRequired[Mark]
+    kept_round: NotRequired[int | None]
+    """Round of the kept model, where clients keep their best validated one; one more than the
+    run's rounds for the last delivery."""
     objectives_last: NotRequired[dict[str, float | None]]
     optimum: NotRequired[float]
+    gaps: NotRequired[dict[str, dict[str, float | None]]]
+    """Differences between attribute values on test rows, by attribute; more is in groups.json."""
+
+
+class KeptRounds(TypedDict):
+    """Rule by which models were kept, and the earliest and latest round that they come from."""
+
+    rule: Literal["client", "federation", "last", "ensemble"]
+    first: NotRequired[int]
+    last: NotRequired[int]
+
+
+class Verdict(TypedDict):
+    """Verdict on a run: sentences, and the numbers in them."""
+
+    sentences: list[str]
+    tolerance: float
+    counts: dict[Mark, int]
+    mean_gain: float | None
+    """Mean gain over the trivial baseline, over the clients that have a value."""
+    mean_gain_of_gained: float | None
+    """The same over the clients that gained."""
+    kept: KeptRounds
 
 
 class SpanResult(TypedDict):
@@ -46,6 +82,7 @@ class Communication(TypedDict):
 class Results(TypedDict):
     """The content of ``results.json``: no times and no paths, so equal runs have equal bytes."""
 
+    verdict: NotRequired[Verdict]
     problem: str
     algorithm: str
     wrapper: NotRequired[str]
@@ -62,6 +99,8 @@ class Results(TypedDict):
     partition: NotRequired[str]
     sizes: NotRequired[str]
     split_ratio: NotRequired[str]
+    classes: NotRequired[list[list[int]]]
+    """Training samples of each class, per client, where labels are classes."""
     samples: NotRequired[dict[str, list[int]]]
     split: NotRequired[str]
     notes: NotRequired[list[str]]
@@ -117,12 +156,27 @@ class Spread(TypedDict):
     std: float | None
 
 
+class ClientCounts(TypedDict):
+    """Clients of all seeds that are better off, level and worse off with an entry than another."""
+
+    better: int
+    level: int
+    worse: int
+
+
 class Difference(TypedDict):
     """Gain of an entry over another, paired by seed."""
 
     mean: float
     std: float
     each: list[float]
+    interval: NotRequired[list[float] | None]
+    """Student's 95 % interval of the mean; None with one seed, or where all seeds are equal."""
+    p: NotRequired[float | None]
+    """Two-sided p of the paired t-test; None likewise."""
+    p_holm: NotRequired[float | None]
+    """The same after Holm's correction for all tests of the comparison."""
+    clients: NotRequired[ClientCounts]
 
 
 class Referenced(TypedDict):
@@ -168,6 +222,8 @@ class ComparisonRow(TypedDict):
     metrics: dict[str, Spread]
     metrics_last: dict[str, Spread]
     pooled: Metrics
+    marks: NotRequired[dict[Mark, int]]
+    """Number of clients of all seeds with each mark."""
     host: NotRequired[str]
     paired: NotRequired[dict[str, Difference]]
     trivial: NotRequired[Metrics]
@@ -176,9 +232,21 @@ class ComparisonRow(TypedDict):
     runs: list[str]
 
 
+class ComparisonVerdict(TypedDict):
+    """Verdict on a comparison: sentences, and what they rest on."""
+
+    sentences: list[str]
+    tolerance: float
+    seeds: int
+    tests: int
+    """Number of paired tests that p is corrected for."""
+    enough_seeds: bool
+
+
 class ComparisonResults(TypedDict):
     """The content of ``comparison.json``."""
 
+    verdict: NotRequired[ComparisonVerdict]
     problem: str
     reference_point: list[float]
     trivial: NotRequired[Metrics]
@@ -220,9 +288,24 @@ class SearchControl(SearchEffort):
     candidates: int
 
 
+Standing = Literal["better", "level", "worse"]
+"""Standing of a value beside another."""
+
+
+class SearchVerdict(TypedDict):
+    """Verdict on a search: sentences, and the standing of its hypervolume."""
+
+    sentences: list[str]
+    tolerance: float
+    points: int
+    trivial: Standing
+    control: NotRequired[Standing]
+
+
 class SearchResults(SearchEffort):
     """The content of a search's ``results.json``."""
 
+    verdict: NotRequired[SearchVerdict]
     problem: str
     algorithm: str
     generator: str

@@ -26,6 +26,7 @@ from comity.problems.own_table import resolved
 from comity.runs.compare import merge, seed_list, spread_of, start
 from comity.runs.directory import CONFIG
 from comity.runs.execute import check_workers, free_path
+from comity.runs.notebook import Shown
 from comity.runs.parallel import Job, Work, run_jobs
 from comity.runs.schema import GrowthEntry, SearchComparisonResults, SearchRow
 from comity.searches.candidates import find
@@ -42,8 +43,8 @@ from comity.searches.execution import execute_search_at, rounds_in_all
 PLAN, RESULTS = "searches.toml", "searches.json"
 
 
-@dataclass(frozen=True)
-class SearchComparison:
+@dataclass(frozen=True, repr=False)
+class SearchComparison(Shown):
     """A finished comparison of searches: its table and the searches behind it."""
 
     path: Path

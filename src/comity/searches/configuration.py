@@ -10,7 +10,8 @@ from typing import Any
 import tomli_w
 
 from comity import problems
-from comity.algorithms import Algorithm, algorithms
+from comity.algorithms import Algorithm, algorithms, name_of
+from comity.algorithms import find as find_algorithm
 from comity.configuration import RUN_SETTINGS, Configuration, configure
 from comity.core.pareto import above
 from comity.core.typing import FloatArray
@@ -129,6 +130,7 @@ class SearchConfiguration:
         values = {
             **dict(self.federation),
             "clients": len(each),
+            "names": [],
             "preferences": each.tolist(),
             "seed": seed,
             "federations": len(each) // clients,
@@ -144,7 +146,7 @@ class SearchConfiguration:
     def to_toml(self) -> str:
         """Return the content of ``config.toml``: all settings, with one table per part."""
         values = {name: getattr(self.federation, name) for name in _SHARED}
-        values[self.federation.algorithm] = self.federation.algorithm_settings
+        values[self.federation.algorithm_name] = self.federation.algorithm_settings
         values[self.problem.learner] = self.federation.learner_settings
         values["search"] = self.search.model_dump()
         values[self.search.generator] = self.generator_settings
@@ -185,8 +187,9 @@ def configure_search(values: Mapping[str, Any]) -> SearchConfiguration:
         **(_data_defaults(problem, search) if isinstance(problem, DataProblem) else {}),
         **{key: value for key, value in values.items() if key not in ("search", generator.name)},
     }
+    chosen = find_algorithm(name_of(inner["algorithm"]))
     for name, value in inner.items():
-        known = ("problem", str(inner["algorithm"]), problem.learner)
+        known = ("problem", chosen.declaration.name, problem.learner)
         if isinstance(value, Mapping) and name not in known:
             raise unknown("table of settings", name, ["search", generator.name, problem.learner])
     learner = inner.get(problem.learner, {})

@@ -17,7 +17,8 @@ from comity.core.preferences import checked
 from comity.core.storage import write_whole
 from comity.core.typing import FloatArray
 from comity.problems import Problem
-from comity.runs.directory import CONFIG, MODELS, Directory, about, load_model, save_model
+from comity.runs.directory import CONFIG, MODELS, Directory
+from comity.runs.model_files import about, load_model, save_model
 from comity.runs.schema import FrontPoint, SearchEntry, SearchResults
 from comity.searches.archive import Archive
 from comity.searches.configuration import SearchConfiguration, configure_search
@@ -74,7 +75,7 @@ class Search(Directory):
     @cached_property
     def configuration(self) -> SearchConfiguration:
         """Configuration of the search, complete."""
-        return configure_search(read_toml(self.path / CONFIG))
+        return configure_search(self._values)
 
     @property
     def results(self) -> SearchResults:

@@ -2,22 +2,44 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TypedDict
+from typing import Any, TypedDict
 
 import numpy as np
 
 from comity.core.pareto import above, hypervolume
+from comity.core.progress import Progress
 from comity.core.threads import limited
 from comity.core.typing import BoolArray, FloatArray, OnRound
 from comity.problems import DataProblem, Problem
-from comity.runs.execute import check_workers
-from comity.runs.schema import FrontPoint, Metrics, SearchControl, SearchResults
+from comity.runs.execute import check_workers, free_path
+from comity.runs.schema import FrontPoint, Metrics, SearchControl, SearchResults, SearchVerdict
 from comity.searches.archive import counted_front
-from comity.searches.configuration import SearchConfiguration
+from comity.searches.configuration import (
+    SearchConfiguration,
+    configure_search,
+    split_search_settings,
+)
 from comity.searches.directory import CONTROL, Search
 from comity.searches.effort import effort_of
 from comity.searches.mofld import MOFLD, total_rounds
+from comity.searches.verdict import search_verdict
+
+
+def start_search(values: Mapping[str, Any], out: str | Path | None = None) -> Search:
+    """Configure a search and create its directory; nothing is trained yet.
+
+    Args:
+        values: Settings as a TOML file holds them; those of the search may stand outside its
+            table.
+        out: The directory to create; default: a new one under ``runs/``.
+    """
+    configuration = configure_search(split_search_settings(values))
+    if out is None:
+        problem, seed = configuration.federation.problem_name, f"seed{configuration.seed}"
+        out = free_path(problem, "search", configuration.label, seed)
+    return Search.create(Path(out), configuration)
 
 
 def rounds_in_all(configuration: SearchConfiguration) -> int:
@@ -36,9 +58,9 @@ def execute_search(search: Search, workers: int = 1, on_round: OnRound | None = 
     check_workers(workers)
     configuration = search.configuration
 
-    def notify(done: int, total: int, text: str) -> None:
+    def notify(done: int, total: int, progress: Progress) -> None:
         if on_round is not None:
-            on_round(done, rounds_in_all(configuration), text)
+            on_round(done, rounds_in_all(configuration), progress)
 
     with limited(configuration.federation.threads):
         mofld = MOFLD(search, workers, notify)
@@ -51,7 +73,10 @@ def execute_search(search: Search, workers: int = 1, on_round: OnRound | None = 
         seconds = mofld.state.seconds
     if _has_control(configuration):
         results["control"] = _control(search, workers, notify)
-    search.save_results(results, seconds)
+    search.save_schema(configuration.federation)
+    search.save_results({"verdict": search_verdict(results), **results}, seconds)
+    if not configuration.federation.keep_checkpoint:
+        search.drop_checkpoint()
     return search
 
 
@@ -69,8 +94,8 @@ def _control(search: Search, workers: int, on_round: OnRound) -> SearchControl:
     configuration = search.configuration
     before = total_rounds(configuration)
 
-    def notify(done: int, total: int, text: str) -> None:
-        on_round(before + done, total, f"control: {text}")
+    def notify(done: int, total: int, progress: Progress) -> None:
+        on_round(before + done, total, progress.after("control: "))
 
     control = search.control
     if control is None:
@@ -89,6 +114,7 @@ def _control(search: Search, workers: int, on_round: OnRound) -> SearchControl:
 
 
 class _Optional(TypedDict, total=False):
+    verdict: SearchVerdict
     optimum: Metrics
     control: SearchControl
     episodes: dict[str, int]

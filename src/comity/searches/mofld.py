@@ -16,6 +16,7 @@ import numpy as np
 from comity.algorithms import Declaration
 from comity.configuration import Configuration
 from comity.core.fleet import Fleet
+from comity.core.progress import Progress
 from comity.core.rng import stream, torch_seeded
 from comity.core.storage import strip_prefix
 from comity.core.typing import FloatArray, NamedArrays, OnRound
@@ -254,8 +255,11 @@ class MOFLD:
         if self._on_round is None:
             return
         rounds = self.configuration.federation.rounds
-        text = f"iteration {number + 1}, hypervolume {self.state.hypervolume:.6g}"
-        self._on_round(number * rounds + round, total_rounds(self.configuration), text)
+        done, value = number * rounds + round, self.state.hypervolume
+        metrics = {"iteration": number + 1.0, "hypervolume": value}
+        text = f"iteration {number + 1}, hypervolume {value:.6g}"
+        progress = Progress(text, str(self.directory.path), done, metrics)
+        self._on_round(done, total_rounds(self.configuration), progress)
 
 
 def total_rounds(configuration: SearchConfiguration) -> int:

@@ -27,7 +27,7 @@ def learner_of(problem=PEOPLE, deal=DEAL, preferences=None, clients=None, **sett
     weights = weights if preferences is None else np.array(preferences)
     with torch_seeded(1, "model"):
         fleet = Fleet.of(problem.model(), len(ids))
-    values = {**problem.defaults, "normalise": False, "compile": "no", **settings}
+    values = {**problem.defaults, "normalise": "none", "compile": "no", **settings}
     settings, model = SupervisedSettings(**values), ClientModel(problem.model())
     learner = Supervised(LearnerContext(problem, settings, ids, weights, 1, fleet, model))
     return learner, fleet, weights
@@ -124,7 +124,7 @@ def counted_learner(epochs, problem=PEOPLE, clients=(0, 1, 2), **settings):
     with torch_seeded(1, "model"):
         module = Counted(problem.model())
     fleet = Fleet.of(module, len(clients))
-    values = {**problem.defaults, "normalise": False, "compile": "no", "local_epochs": epochs}
+    values = {**problem.defaults, "normalise": "none", "compile": "no", "local_epochs": epochs}
     weights = np.array([[0.3, 0.7], [0.5, 0.5], [0.9, 0.1]])[list(clients)]
     settings, model = SupervisedSettings(**{**values, **settings}), ClientModel(module)
     learner = Supervised(LearnerContext(problem, settings, clients, weights, 1, fleet, model))

@@ -82,7 +82,7 @@ def test_epochs_are_steps_of_each_clients_own_number(epochs):
 
 
 def test_losses_are_divided_by_what_they_are_at_the_start():
-    learner, fleet, weights = learner_of(normalise=True)
+    learner, fleet, weights = learner_of(normalise="initial")
     problem, start = PEOPLE.partitioned(*DEAL), fleet.clone()
     rows = torch.from_numpy(problem.client_rows()[0].train)
     model = fleet.module(0, problem.model())

@@ -1,7 +1,6 @@
 """pFedRLLA (Huang and Freris, 2024): an agent on the server decides who learns from whom.
 
-Bodies are averaged by data size, heads by weights that a reinforcement-learning agent computes from
-embeddings of the clients' heads.
+Bodies are averaged by data size, heads by weights that an agent computes from embeddings of heads.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ import numpy as np
 from pydantic import AfterValidator, PrivateAttr
 from torch import Tensor, nn
 
-from comity.algorithms.base import Algorithm, Need, Round, Survey, algorithm
+from comity.algorithms.base import Algorithm, Need, Round, Survey
 from comity.algorithms.pfedrlla import agent_file
 from comity.algorithms.pfedrlla.agent import Kind
 from comity.algorithms.pfedrlla.allocation import Allocator, clients_of, participants_of
@@ -26,6 +25,7 @@ from comity.algorithms.pfedrlla.model import (
     head_of,
     shapes_of,
 )
+from comity.algorithms.registry import algorithm
 from comity.core.fleet import Fleet
 from comity.core.mixing import Mixing
 from comity.core.phases import Batch, Phase, Update, View
@@ -59,6 +59,7 @@ class PFedRLLA(Algorithm):
     needs: ClassVar[frozenset[Need]] = frozenset({"losses"})
     sends: ClassVar[tuple[str, ...]] = (f"{MODEL}*",)
     surveys: ClassVar[tuple[str, ...]] = ("before", "after")
+    outlasts: ClassVar[bool] = True
 
     body: Rule = setting("weighted", "bodies: by data size, agent, plain mean, or left local")
     head: Rule = setting("agent", "heads: by the agent, data size, plain mean, or left local")
@@ -213,8 +214,7 @@ class PFedRLLA(Algorithm):
 
     def agent_of(self, arrays: NamedArrays) -> tuple[NamedArrays, dict[str, Any]]:
         """Return the arrays and the header of an agent file, from the arrays of a saved `state`."""
-        new = agent_file.AgentSpec(self.network, self.reference)
-        spec = agent_file.spec_of(self.agent, new)
+        spec = agent_file.spec_of(self.agent, agent_file.AgentSpec(self.network, self.reference))
         header = {"participants": participants_of(arrays), **spec._asdict()}
         return agent_file.networks(arrays), header
 

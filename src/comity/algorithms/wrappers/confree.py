@@ -14,7 +14,8 @@ from typing import Any, Literal
 import numpy as np
 from scipy.optimize import minimize
 
-from comity.algorithms.base import Algorithm, Round, algorithms
+from comity.algorithms.base import Algorithm, Round
+from comity.algorithms.registry import algorithms
 from comity.algorithms.wrappers.base import Mixings, Wrapper, wrapper
 from comity.core.mixing import Mixing
 from comity.core.typing import FloatArray

@@ -18,7 +18,7 @@ from comity.configuration import EXCHANGES, Configuration
 from comity.core.fleet import Fleet
 from comity.core.storage import strip_prefix
 from comity.core.threads import limited
-from comity.core.typing import FloatArray, NamedArrays
+from comity.core.typing import AnyArray, FloatArray, NamedArrays
 from comity.errors import UserError
 from comity.federation.clients import Clients
 from comity.federation.messages import ClientUpdate, RoundMetrics, RoundRequest
@@ -125,6 +125,9 @@ class EmbeddedEngine:
             purpose: ``"test"``, or with data ``"everyone"``: the test samples of all clients.
         """
         return np.concatenate(self._ask("test", self._all(kept, purpose)))
+
+    def test_outputs(self, kept: bool) -> list[AnyArray]:
+        return [rows for part in self._ask("test_outputs", self._all(kept)) for rows in part]
 
     def models(self, kept: bool) -> Fleet:
         return Fleet.cat(self._ask("models", self._all(kept)))

@@ -23,8 +23,12 @@ class ViewTensors(NamedTuple):
     """Random numbers of one step; empty outside steps."""
     passes: Tensor
     """Number of times it has gone through its data in this phase."""
+    steps: Tensor
+    """Number of steps that it takes in this phase."""
     scale: Tensor
     """Divisor of each of its losses."""
+    ideal: Tensor
+    """Scaled losses from which a smooth Tchebycheff scalarisation measures."""
     aims: Tensor
     """Weights of its losses, or the direction of a smooth Tchebycheff scalarisation."""
 

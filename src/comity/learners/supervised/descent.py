@@ -98,6 +98,7 @@ class Descent:
         """
         phase = plan.phase
         cohort = self._cohort(models, plan.owners, *self._received(plan))
+        cohort.view = cohort.view._replace(steps=torch.from_numpy(plan.steps).float())
         weights = plan.weights
         if phase.weights is not None and weights is None:
             weigh, view = phase.weights, cohort.view
@@ -187,7 +188,7 @@ class Descent:
         """Return the sum over a cohort of what its models minimise."""
         if phase.loss is None:
             losses = self._stack.losses(cohort.tensors, batch, cohort.owners, draw)
-            total = self._scalarise(losses, view.aims, cohort.linear).sum()
+            total = self._scalarise(losses, view, cohort.linear).sum()
         else:
             loss = phase.loss
 
@@ -261,11 +262,11 @@ class Descent:
             return importance
         return direction_of(importance, self.settings.least_weight)
 
-    def _scalarise(self, losses: Tensor, aims: Tensor, linear: bool) -> Tensor:
+    def _scalarise(self, losses: Tensor, view: ViewTensors, linear: bool) -> Tensor:
         """Return one loss per model; ``linear`` overrides the scalarisation of the settings."""
         if linear or self.settings.scalarisation == "linear":
-            return (aims * losses).sum(dim=-1)
-        return smooth_tchebycheff(losses, aims, self.settings.smoothing)
+            return (view.aims * losses).sum(dim=-1)
+        return smooth_tchebycheff(losses - view.ideal, view.aims, self.settings.smoothing)
 
     @torch.no_grad()
     def _correct(
@@ -313,16 +314,17 @@ class Descent:
         view = self._stack.view(tensors)
 
         def objective(outputs: Tensor, batch: Batch) -> Tensor:
-            return self._scalarise(view.losses(outputs, batch), tensors.aims, linear)
+            return self._scalarise(view.losses(outputs, batch), tensors, linear)
 
         return replace(view, rate=self.settings.learning_rate, objective=objective)
 
     def _cohort(self, models: Fleet, owners: IntArray, received: Tree, broadcast: Tree) -> Cohort:
         """Return models as a cohort, before its first step."""
         tensors = {name: tensor.detach() for name, tensor in models.tensors.items()}
-        passes = torch.zeros(len(owners))
-        scale, aims = self._stack.scale[owners], self._aims(owners)
-        return Cohort(owners, tensors, ViewTensors(received, broadcast, {}, passes, scale, aims))
+        none = torch.zeros(len(owners))
+        scale, ideal = self._stack.scale[owners], self._stack.ideal[owners]
+        view = ViewTensors(received, broadcast, {}, none, none, scale, ideal, self._aims(owners))
+        return Cohort(owners, tensors, view)
 
     def _received(self, plan: PhasePlan) -> tuple[Tree, Tree]:
         """Return what each model's owner received, and what was broadcast to it."""

@@ -17,19 +17,18 @@ from torch import Tensor
 from torch.func import vmap
 
 from comity.core.fleet import Fleet
-from comity.core.phases import Update
-from comity.core.typing import FloatArray, IntArray, NamedArrays, Tree
+from comity.core.phases import Phase, Update
+from comity.core.typing import AnyArray, FloatArray, IntArray, NamedArrays, Tree
 from comity.errors import UserError
 from comity.learners.base import LearnerContext, Task
 from comity.learners.supervised.client_data import ClientData
 from comity.learners.supervised.descent import Descent
+from comity.learners.supervised.normalisation import END_STEPS, initial_scale, spread
 from comity.learners.supervised.plan import PhasePlan
 from comity.learners.supervised.settings import SupervisedSettings
 from comity.learners.supervised.stack import DrawKey, NetworkStack
 from comity.problems.base import Problem
 from comity.problems.data import DataProblem
-
-_LEAST_LOSS = 1e-3  # least divisor of a loss: an untrained network may be fair by accident
 
 
 class Supervised:
@@ -42,12 +41,13 @@ class Supervised:
         assert isinstance(problem, DataProblem)
         assert isinstance(settings, SupervisedSettings)
         self.settings, self._problem, self._clients = settings, problem, clients
-        self._pooled = context.client_model.pooled
+        self._pooled, self._rounds = context.client_model.pooled, context.client_model.rounds
         self._data = ClientData(
             problem, clients, context.seed, settings.batch_size, self._pooled, context.global_test
         )
         self._stack = NetworkStack(context, self._data)
         self._steps = np.zeros(len(clients), dtype=np.int64)
+        self._optimiser_steps = np.zeros(len(clients), dtype=np.int64)
         self._skipped = np.zeros(len(clients), dtype=np.int64)
         self._remarks: list[str] = []
         if obstacle := self._stack.find_obstacle(context.fleet):
@@ -63,9 +63,32 @@ class Supervised:
             )
         self._descent = Descent(self._stack, settings, clients, context.seed)
         self._remarks += self._descent.remarks
-        if settings.normalise:
-            losses = self._stack.initial_losses(context.fleet.tensors)
-            self._stack.scale = losses.clamp(min=_LEAST_LOSS)
+        self._normalise(context.fleet)
+
+    def _normalise(self, fleet: Fleet) -> None:
+        """Set what losses are divided by, from the initial models and each client's own rows."""
+        stack, rows = self._stack, np.arange(len(self._clients))
+        match self.settings.normalise:
+            case "initial":
+                with stack.even_preferences():
+                    stack.scale = initial_scale(stack.training_losses(fleet.tensors, rows))
+            case "units":
+                stack.scale = torch.tensor([self._problem.loss_units()] * len(rows))
+            case "ends":
+                with stack.even_preferences():
+                    stack.scale, stack.ideal = spread(self._end_losses(fleet, rows))
+
+    def _end_losses(self, fleet: Fleet, rows: IntArray) -> Tensor:
+        """Return losses (clients x ends x objectives) after a short run on each objective alone.
+
+        The runs are not counted as steps: they are a preparation, and their models are dropped.
+        """
+        count = len(self._problem.objectives)
+        task = Task(0, [Phase()], fleet, np.full(len(rows), END_STEPS))
+        ends = self.train_per_objective(fleet, rows, task)
+        self._steps[:], self._skipped[:] = 0, 0
+        losses = self._stack.training_losses(ends.tensors, np.repeat(rows, count))
+        return losses.reshape(len(rows), count, count)
 
     @classmethod
     def check(cls, problem: Problem) -> None:
@@ -80,6 +103,11 @@ class Supervised:
     def steps(self) -> IntArray:
         """Number of training steps that each client has taken."""
         return self._steps
+
+    @property
+    def optimiser_steps(self) -> IntArray:
+        """Number of steps that each client took in its last task, over all phases."""
+        return self._optimiser_steps
 
     @property
     def sizes(self) -> FloatArray:
@@ -125,6 +153,16 @@ class Supervised:
         scores = self._stack.evaluate(fleet.select(rows).tensors, rows, purpose)
         return scores, np.zeros(len(rows), dtype=np.int64)
 
+    def outputs(self, fleet: Fleet, rows: IntArray, purpose: str) -> list[AnyArray]:
+        """Return the networks' outputs behind the scores of `evaluate`, client by client.
+
+        Args:
+            fleet: The models of all clients.
+            rows: The clients whose models answer.
+            purpose: ``train``, ``validation``, ``test`` or ``everyone``.
+        """
+        return self._stack.outputs(fleet.select(rows).tensors, rows, purpose)
+
     def evaluate_preferences(
         self, fleet: Fleet, rows: IntArray, purpose: str, preferences: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
@@ -162,17 +200,26 @@ class Supervised:
         left = np.maximum(task.goal - self._steps[rows], 0)
         shares = [phase.share if phase.passes is None else 0.0 for phase in task.phases]
         bounds = np.rint(np.outer(np.cumsum([0.0, *shares]), left)).astype(np.int64)
+        self._optimiser_steps[rows] = 0
         for number, phase in enumerate(task.phases):
             steps = bounds[number + 1] - bounds[number]
             if phase.passes is not None:
                 steps = np.where(left > 0, self._steps_of_passes(phase.passes, fleet, rows), 0)
             if phase.steps is not None:
                 steps = np.minimum(steps, phase.steps)
+            self._optimiser_steps[rows] += steps
             for places in self._cohorts(rows, steps):
-                models = fleet.select(rows[places])
-                self._run(models, PhasePlan(task, number, rows[places], places, steps[places]))
+                models, weights = fleet.select(rows[places]), self._warm_up(task.round, places)
+                plan = PhasePlan(task, number, rows[places], places, steps[places], weights)
+                self._run(models, plan)
                 fleet.put(rows[places], models)
         self._steps[rows] = np.maximum(self._steps[rows], task.goal)
+
+    def _warm_up(self, round: int, places: IntArray) -> Tensor | None:
+        """Return weights that are all on the first objective, one row per client; else None."""
+        if round > self.settings.warm_up * self._rounds:
+            return None
+        return torch.eye(len(self._problem.objectives))[:1].repeat(len(places), 1)
 
     def _steps_of_passes(
         self, passes: float | Callable[[Tree], Tensor], fleet: Fleet, rows: IntArray
@@ -189,6 +236,7 @@ class Supervised:
         count = len(self._problem.objectives)
         copies = fleet.select(np.repeat(rows, count)).clone()
         steps = np.maximum(task.goal - self._steps[rows], 0)
+        self._optimiser_steps[rows] = steps
         for places in self._cohorts(rows, steps):
             inside = (places[:, None] * count + np.arange(count)).ravel()
             models = copies.select(inside)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Literal, Self
+from typing import Any, Literal, Self
+
+from pydantic import field_validator
 
 from comity.learners.base import LearnerSettings
 from comity.learners.supervised.compiling import compiler
 from comity.settings import setting
 
+Normalise = Literal["none", "initial", "units", "ends"]
+"""Divisors of losses; see `comity.learners.supervised.normalisation`."""
 _WORTHWHILE = 200_000  # client steps of a run from which compiling saves more time than it takes
 
 
@@ -26,7 +30,14 @@ class SupervisedSettings(LearnerSettings):
     least_weight: float = setting(
         0.01, "smooth-tchebycheff: a preference is raised to this", above=0, at_most=0.5
     )
-    normalise: bool = setting(True, "divide each loss by what it is for the initial model")
+    normalise: Normalise = setting(
+        "initial",
+        "divide each loss by: none: nothing; initial: its value for the initial model; units: what "
+        "brings it to the unit of its score; ends: its spread between runs on one objective alone",
+    )
+    warm_up: float = setting(
+        0.0, "share of the rounds in which the first objective alone counts", at_least=0, below=1
+    )
     compile: Literal["auto", "yes", "no"] = setting(
         "auto", "compile the steps; auto: where the run is long enough to pay"
     )
@@ -37,6 +48,12 @@ class SupervisedSettings(LearnerSettings):
     )
     local_steps: int = setting(25, "steps a client takes in a round", at_least=1)
     total_steps: int = setting(1500, "steps a client takes in all", at_least=1)
+
+    @field_validator("normalise", mode="before")
+    @classmethod
+    def _named(cls, value: Any) -> Any:
+        """Accept true and false, as files of earlier versions have them."""
+        return {True: "initial", False: "none"}[value] if isinstance(value, bool) else value
 
     def decided(self, stack: int) -> Self:
         """Return the settings with ``compile`` decided by the length of the run.

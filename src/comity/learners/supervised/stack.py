@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,7 +14,7 @@ from torch.func import functional_call, vmap
 from comity.core.fleet import Fleet, convolves, forward, one_by_one, unbound
 from comity.core.phases import Batch, View
 from comity.core.rng import torch_seeded
-from comity.core.typing import FloatArray, IntArray, Tree
+from comity.core.typing import AnyArray, FloatArray, IntArray, Tree
 from comity.learners.base import LearnerContext
 from comity.learners.supervised.client_data import ClientData
 from comity.learners.supervised.cohort import ViewTensors
@@ -55,6 +55,8 @@ class NetworkStack:
         """Preference of each client."""
         self.scale = torch.ones(len(context.clients), len(problem.objectives))
         """Divisor of each loss of each client."""
+        self.ideal = torch.zeros_like(self.scale)
+        """Scaled losses from which a smooth Tchebycheff scalarisation measures, per client."""
         self.mapped = not convolves(self.module)
         """Whether the networks of all clients run at once, mapped over the client axis."""
         self._may_draw = False  # whether networks may draw random numbers while they train
@@ -109,16 +111,13 @@ class NetworkStack:
         losses: Tensor = vmap(self._problem.losses)(self._outputs(tensors, index, rows), batch)
         return losses
 
-    def initial_losses(self, tensors: Tree) -> Tensor:
-        """Return the losses of all clients before training, for the scale of their losses.
-
-        They are taken at the even preference: a scale must not reveal a client's own.
-        """
+    @contextmanager
+    def even_preferences(self) -> Iterator[None]:
+        """Give networks the even preference: what is learned from them reveals no client's own."""
         preferences, self.preferences = self.preferences, torch.full_like(self.preferences, 1.0)
         self.preferences /= preferences.shape[1]
-        losses = self.training_losses(tensors, np.arange(len(self._clients)))
+        yield
         self.preferences = preferences
-        return losses
 
     @torch.no_grad()
     def evaluate(self, tensors: Tree, rows: IntArray, purpose: str) -> FloatArray:
@@ -126,6 +125,16 @@ class NetworkStack:
         index, weight = self.data.part(purpose, rows)
         batch = self.data.gather(index, weight, inputs=False)
         return self._problem.evaluate_outputs(self._outputs(tensors, index, rows), batch)
+
+    @torch.no_grad()
+    def outputs(self, tensors: Tree, rows: IntArray, purpose: str) -> list[AnyArray]:
+        """Return the networks' outputs for all samples for a purpose, one array per model."""
+        index, weight = self.data.part(purpose, rows)
+        outputs = self._outputs(tensors, index, rows)
+        return [
+            output[: int(count)].numpy()
+            for output, count in zip(outputs, weight.sum(dim=1), strict=True)
+        ]
 
     @torch.no_grad()
     def evaluate_preferences(
@@ -198,6 +207,7 @@ class NetworkStack:
             rounds=self._client_model.rounds,
             participation=self._client_model.participation,
             passes=tensors.passes,
+            steps=tensors.steps,
             forward=self._call,
             losses=losses,
         )

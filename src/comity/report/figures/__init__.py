@@ -1,4 +1,4 @@
-"""Pictures as PNG files: one function per figure, in one style."""
+"""Pictures as files: one function per figure, in one style."""
 
 from __future__ import annotations
 
@@ -9,13 +9,16 @@ from typing import Any, cast
 
 from matplotlib.figure import Figure
 
+from comity.report import FigureKind
 from comity.report.figures.agent import agent_rewards, agent_weights, embeddings
 from comity.report.figures.bars import bars
 from comity.report.figures.cluster_rounds import cluster_rounds, cluster_sizes
 from comity.report.figures.clusters import clusters
 from comity.report.figures.conflict import conflict, conflicts
+from comity.report.figures.cross import cross
 from comity.report.figures.front import front
 from comity.report.figures.fronts import fronts
+from comity.report.figures.groups import groups
 from comity.report.figures.growth import growth
 from comity.report.figures.learning import learning
 from comity.report.figures.losses import losses
@@ -57,8 +60,13 @@ Pictures = dict[str, Path]
 """Files of pictures by name."""
 
 
-def draw_run(run: Run) -> Pictures:
-    """Draw all pictures of a finished run; those with nothing to show are left out."""
+def draw_run(run: Run, kind: FigureKind = "png") -> Pictures:
+    """Draw all pictures of a finished run; those with nothing to show are left out.
+
+    Args:
+        run: The run.
+        kind: Format in which pictures are written beside PNG.
+    """
     figures: dict[str, Figure | None]
     if has_single_objective(run.results):
         figures = {"scores": scores(run), "rounds": rounds(run)}
@@ -79,12 +87,16 @@ def draw_run(run: Run) -> Pictures:
         "embeddings": embeddings(run),
         "clusters": clusters(run),
         "partition": partition(run),
+        "groups": groups(run),
+        "cross": cross(run),
     }
-    return _save_all(run.path, figures)
+    return _save_all(run.path, figures, kind)
 
 
-def draw_comparison(path: Path, comparison: ComparisonResults, runs: Runs) -> Pictures:
-    """Draw all pictures of a comparison into the directory ``path``."""
+def draw_comparison(
+    path: Path, comparison: ComparisonResults, runs: Runs, kind: FigureKind = "png"
+) -> Pictures:
+    """Draw all pictures of a comparison into the directory ``path``; ``kind`` as of a run."""
     figures: dict[str, Figure | None] = {"bars": bars(comparison)}
     if not has_single_objective(comparison):
         figures |= {"reaches": reaches(comparison, runs), "fronts": fronts(comparison, runs)}
@@ -93,33 +105,34 @@ def draw_comparison(path: Path, comparison: ComparisonResults, runs: Runs) -> Pi
         problem = first.configuration.get_problem()
         figures["solutions"] = solutions(solutions_of_runs(runs), problem)
     figures |= {"learning": learning(comparison, runs), "conflicts": conflicts(comparison, runs)}
-    return _save_all(path, figures)
+    return _save_all(path, figures, kind)
 
 
-def draw_search(search: Search) -> Pictures:
-    """Draw all pictures of a finished search."""
+def draw_search(search: Search, kind: FigureKind = "png") -> Pictures:
+    """Draw all pictures of a finished search; ``kind`` as of a run."""
     figures = {
         "front": search_front(search),
         "growth": growth(growth_of(search)),
         "weights": weights(search),
     }
-    return _save_all(search.path, figures)
+    return _save_all(search.path, figures, kind)
 
 
-def draw_searches(comparison: SearchComparison) -> Pictures:
-    """Draw the pictures of a comparison of searches."""
+def draw_searches(comparison: SearchComparison, kind: FigureKind = "png") -> Pictures:
+    """Draw the pictures of a comparison of searches; ``kind`` as of a run."""
     figures: dict[str, Figure | None] = {"growth": growth(growths_of(comparison))}
     sets = solutions_of_searches(comparison)
     if sets:
         first = next(iter(comparison.searches.values()))[0]
         figures["solutions"] = solutions(sets, first.configuration.problem)
-    return _save_all(comparison.path, figures)
+    return _save_all(comparison.path, figures, kind)
 
 
 def draw_reproduction(
     path: Path,
     results: Mapping[str, Any],
     comparisons: Sequence[Comparison | SearchComparison] = (),
+    kind: FigureKind = "png",
 ) -> Pictures:
     """Draw our figures of a printed table, beside the printed ones where there are any.
 
@@ -127,6 +140,7 @@ def draw_reproduction(
         path: The directory of the pictures, which are named after the table.
         results: The JSON content of the reproduction.
         comparisons: The comparisons behind it, for pictures of single runs.
+        kind: Format in which pictures are written beside PNG.
     """
     table, measure = results["table"], results.get("measure")
     figures: dict[str, Figure | None] = {}
@@ -152,7 +166,7 @@ def draw_reproduction(
         figures[table] = setting_figure(cast(ReproductionResults, results))
     elif any("ranks" in row for row in results["rows"]):
         figures[f"{table}-ranks"] = ranks_figure(cast(ReproductionResults, results))
-    return _save_all(path, figures)
+    return _save_all(path, figures, kind)
 
 
 def _similarities(
@@ -174,12 +188,14 @@ def _similarities(
     return figures
 
 
-def _save_all(path: Path, figures: Mapping[str, Figure | None]) -> Pictures:
+def _save_all(path: Path, figures: Mapping[str, Figure | None], kind: FigureKind) -> Pictures:
+    """Write figures as PNG, which pages show, and beside it in another format if there is one."""
     pictures = {}
     for name, figure in figures.items():
         if figure is not None:
             pictures[name] = path / f"{name}.png"
-            save(figure, pictures[name])
+            for suffix in dict.fromkeys(("png", kind)):
+                save(figure, path / f"{name}.{suffix}")
     return pictures
 
 
@@ -193,6 +209,7 @@ __all__ = [
     "clusters",
     "conflict",
     "conflicts",
+    "cross",
     "draw_comparison",
     "draw_reproduction",
     "draw_run",
@@ -201,6 +218,7 @@ __all__ = [
     "embeddings",
     "front",
     "fronts",
+    "groups",
     "growth",
     "learning",
     "losses",

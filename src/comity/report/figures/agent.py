@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -90,18 +92,21 @@ def embeddings(run: Run) -> Figure | None:
     agent = agent_diagnostics(run)
     if agent is None or agent.embeddings is None or agent.tokens is None or len(agent.weights) < 3:
         return None
+    names = run.configuration.get_names()
     figure = canvas(5.6, 2.9)
     left, right = figure.subplots(1, 2)
-    _scatter(left, agent.embeddings, agent)
+    _scatter(left, agent.embeddings, agent, names)
     left.set_title("the encoder's embeddings")
-    _scatter(right, agent.tokens, agent)
+    _scatter(right, agent.tokens, agent, names)
     right.set_title("the heads' principal components")
     if len(set(agent.kinds)) in range(1, _KINDS + 1):
         legend_above(figure, left)
     return figure
 
 
-def _scatter(axes: Axes, vectors: FloatArray, agent: AgentDiagnostics) -> None:
+def _scatter(
+    axes: Axes, vectors: FloatArray, agent: AgentDiagnostics, names: Sequence[str]
+) -> None:
     """Draw clients along the two directions in which they differ most."""
     centred = vectors - vectors.mean(axis=0)
     left, sizes, _ = np.linalg.svd(centred, full_matrices=False)
@@ -123,7 +128,7 @@ def _scatter(axes: Axes, vectors: FloatArray, agent: AgentDiagnostics) -> None:
         colours = [kinds.index(kind) for kind in agent.kinds] if kinds else None
         look = WEIGHTS if kinds else None
         axes.scatter(points[:, 0], points[:, 1], s=22, linewidth=0, c=colours, cmap=look)
-    for client, point in enumerate(points):
-        axes.annotate(str(client), point, fontsize=5, xytext=(2, 2), textcoords="offset points")
+    for name, point in zip(names, points, strict=True):
+        axes.annotate(name, point, fontsize=5, xytext=(2, 2), textcoords="offset points")
     axes.set_xticks([])
     axes.set_yticks([])

@@ -24,6 +24,7 @@ from comity.report.series.curves import preferences_of
 from comity.runs.directory import Run
 
 _NAMED = 60  # more clients than this have no room for their names
+_FRAME, _LETTERS = 0.5, 13  # inches above and below the lines; letters of a label per inch
 _BEND = 0.7  # rounds that a split takes in the picture
 
 
@@ -38,18 +39,20 @@ def clusters(run: Run) -> Figure | None:
     if tree is None:
         return None
     count = len(weights)
-    figure = canvas(6.2, min(max(1.6, 0.145 * count + 0.9), 9.0))
+    height = min(max(1.8, 0.145 * count + 0.9), 9.0)
+    figure = canvas(6.2, height)
     axes = figure.subplots()
     final, single_objective = tree.labels[-1], has_single_objective(run.results)
     means = [weights[final == label].mean() for label in final]
     _lines(axes, tree, [PALETTE[0] if single_objective else WEIGHTS(mean) for mean in means])
     _nodes(axes, tree)
-    _frame(axes, tree)
+    _frame(axes, tree, run.configuration.get_names())
     if not single_objective:
         colours = ScalarMappable(Normalize(0, 1), WEIGHTS)
         bar = figure.colorbar(colours, ax=axes, aspect=30, pad=0.02)
         first = run.configuration.get_problem().objectives[0].name
-        bar.set_label(f"mean weight on {first} in the final cluster")
+        label = f"mean weight on {first} in the final cluster"
+        bar.set_label(textwrap.fill(label, int(_LETTERS * (height - _FRAME))))
         bar.outline.set_visible(False)
     return figure
 
@@ -82,7 +85,7 @@ def _nodes(axes: Axes, tree: ClusterTree) -> None:
                 axes.plot(x, at, "o", markersize=3, color="#222222", zorder=3, gid="split")
 
 
-def _frame(axes: Axes, tree: ClusterTree) -> None:
+def _frame(axes: Axes, tree: ClusterTree, clients: Sequence[str]) -> None:
     count = len(tree.order)
     axes.set_xlim(tree.rounds[0] - 0.5, tree.rounds[-1] + 0.45)
     axes.set_ylim(-0.7, count - 0.3)
@@ -90,7 +93,7 @@ def _frame(axes: Axes, tree: ClusterTree) -> None:
     axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=14, min_n_ticks=1))
     axes.spines[["left", "right"]].set_visible(False)
     axes.yaxis.tick_right()
-    axes.set_yticks(*_names(tree))
+    axes.set_yticks(*_names(tree, clients))
     axes.tick_params(axis="y", length=0, pad=1, labelsize=6)
     axes.set_ylabel("clients")
     axes.yaxis.set_label_position("right")
@@ -106,14 +109,16 @@ def _frame(axes: Axes, tree: ClusterTree) -> None:
     top.spines["top"].set_visible(False)
 
 
-def _names(tree: ClusterTree) -> tuple[list[float], list[str]]:
+def _names(tree: ClusterTree, clients: Sequence[str]) -> tuple[list[float], list[str]]:
     """Return the height of each final cluster, and its clients."""
     if len(tree.order) > _NAMED:
         return [], []
     final, heights = tree.labels[-1], tree.heights[-1]
     members = [np.flatnonzero(final == label) for label in np.unique(final)]
-    names = [textwrap.fill(", ".join(map(str, clients)), 16) for clients in members]
-    return [float(heights[clients].mean()) for clients in members], names
+    names = [
+        textwrap.fill(", ".join(clients[int(place)] for place in some), 16) for some in members
+    ]
+    return [float(heights[some].mean()) for some in members], names
 
 
 def _spaced(indices: list[int], rounds: IntArray) -> list[int]:

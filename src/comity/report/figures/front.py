@@ -73,11 +73,8 @@ def _one_panel(
     handles = [dot("o", WEIGHTS(0.5), "client")]
     if scene.target is not None:
         handles.insert(0, target_dot(problem))
-    others = _others(scene)
-    if others:  # too many to stand among the points
-        grid.figure.legend(handles=handles + others, loc="outside upper center", ncols=2)
-    else:
-        grid.corner.legend(handles=handles, loc="lower left")
+    # above the panel: inside it, points may lie in any corner
+    grid.figure.legend(handles=handles + _others(scene), loc="outside upper center", ncols=2)
     return grid.figure
 
 

@@ -60,8 +60,8 @@ def _panel(axes: Axes, curves: Mapping[str, LearningCurve], algorithms: Sequence
         axes.plot(curve.steps, curve.mean, label=name, **look)
         axes.fill_between(
             curve.steps,
-            curve.mean - curve.error,
-            curve.mean + curve.error,
+            curve.mean - curve.std,
+            curve.mean + curve.std,
             color=look["color"],
             alpha=0.09,
             linewidth=0,

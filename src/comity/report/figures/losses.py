@@ -14,6 +14,7 @@ from comity.core.pareto import nondominated
 from comity.core.typing import BoolArray, FloatArray
 from comity.report.figures.style import canvas, legend_columns, line_style, styled
 from comity.report.measures import objective_label
+from comity.report.names import client_labels
 from comity.runs.directory import Run
 
 _NAMED = 10  # more clients than this have no room for their names
@@ -39,12 +40,12 @@ def losses_figure(runs: Mapping[str, Run]) -> Figure:
     """
     figure = canvas(7.2, 2.4 * len(runs) + 0.6)
     grid = figure.subplots(len(runs), 2, squeeze=False)
-    clients = 0
+    clients: list[str] = []
     for (title, run), (left, right) in zip(runs.items(), grid, strict=True):
         spans, objectives = run.spans, run.configuration.get_problem().objectives
         assert spans is not None
         assert spans.losses is not None
-        clients = max(clients, len(spans.vectors))
+        clients = max(clients, client_labels(run.results), key=len)
         prefix = f"{title}: " if title else ""
         sizes = _draw(left, spans.losses, [nondominated(-points) for points in spans.losses])
         left.set_title(f"{prefix}losses, fronts of {_counts(sizes)}", loc="left")
@@ -79,11 +80,11 @@ def _counts(sizes: Sequence[int]) -> str:
     return f"{shown} points"
 
 
-def _names(clients: int) -> list[Line2D]:
+def _names(clients: Sequence[str]) -> list[Line2D]:
     look: dict[str, Any] = {"linestyle": "", "marker": "o", "markersize": 3.5}
-    if clients > _NAMED:
-        return [Line2D([], [], color="#222222", label=f"each of {clients} clients", **look)]
+    if len(clients) > _NAMED:
+        return [Line2D([], [], color="#222222", label=f"each of {len(clients)} clients", **look)]
     return [
-        Line2D([], [], label=f"client {client}", color=line_style(client)["color"], **look)
-        for client in range(clients)
+        Line2D([], [], label=label, color=line_style(client)["color"], **look)
+        for client, label in enumerate(clients)
     ]

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
 from matplotlib.patches import Patch, Rectangle
 
-from comity.core.typing import FloatArray, IntArray
+from comity.core.typing import FloatArray
 from comity.report.figures.style import canvas, styled
 from comity.report.measures import has_single_objective
 from comity.report.series.mixing import MixingSeries, mixing_series, similarity_series
@@ -69,8 +69,10 @@ def _heat_maps(run: Run, series: MixingSeries, norm: Normalize, colours: str, la
     count = len(series.matrices)
     figure = canvas(1.75 * count + 0.9, 2.45)
     panels = figure.subplots(1, count, squeeze=False)[0]
+    every = run.configuration.get_names()
+    names = [every[client] for client in series.order]
     for axes, number, matrix in zip(panels, series.rounds, series.matrices, strict=True):
-        image = _panel(axes, matrix, series.order, norm, colours)
+        image = _panel(axes, matrix, names, norm, colours)
         axes.set_title(f"round {number}")
     bar = figure.colorbar(image, ax=panels.tolist(), aspect=22, pad=0.015, shrink=0.85)
     bar.set_label(label)
@@ -82,7 +84,7 @@ def _heat_maps(run: Run, series: MixingSeries, norm: Normalize, colours: str, la
 
 
 def _panel(
-    axes: Axes, matrix: FloatArray, order: IntArray, norm: Normalize, colours: str
+    axes: Axes, matrix: FloatArray, clients: Sequence[str], norm: Normalize, colours: str
 ) -> AxesImage:
     axes.set_facecolor("#ededed")
     image = axes.imshow(matrix, cmap=colours, norm=norm, interpolation="nearest")
@@ -101,7 +103,7 @@ def _panel(
     axes.spines[:].set_visible(True)
     axes.spines[:].set_color("#b0b0b0")
     axes.tick_params(length=0, pad=1.5, labelsize=5)
-    names = [str(client) for client in order] if len(order) <= _NAMED else []
+    names = clients if len(clients) <= _NAMED else []
     axes.set_xticks(range(len(names)), names, rotation=90)
     axes.set_yticks(range(len(names)), names)
     return image

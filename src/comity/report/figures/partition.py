@@ -11,6 +11,7 @@ from matplotlib.ticker import MaxNLocator
 
 from comity.report.colours import PALETTE
 from comity.report.figures.style import canvas, styled
+from comity.report.names import turned
 from comity.report.series.partition import MOST_CLIENTS, class_counts
 from comity.runs.directory import Run
 
@@ -38,8 +39,11 @@ def partition(run: Run) -> Figure | None:
     axes.set_xlim(-0.7, clients - 0.3)
     axes.set_ylim(-0.7, classes - 0.3)
     axes.set(xlabel="client", ylabel="class")
+    names = run.configuration.get_names()
     for axis, count in ((axes.xaxis, clients), (axes.yaxis, classes)):
-        if count <= _NAMED:
+        if count <= _NAMED and axis is axes.xaxis:
+            axis.set_ticks(range(count), names, rotation=turned(names))
+        elif count <= _NAMED:
             axis.set_ticks(range(count))
         else:
             axis.set_major_locator(MaxNLocator(integer=True, nbins=12))

@@ -116,7 +116,7 @@ def _points(results: PictureResults) -> Figure:
         axes.set_yticks(range(len(names)), names)
         axes.set_ylim(len(names) - 0.5, -0.5)
     look: Mapping[str, Any] = {"color": PALETTE[0], "marker": "o", "markersize": _SIZE}
-    handles = [Line2D([], [], label="ours, mean ± std over seeds", **look)]
+    handles = [Line2D([], [], label="ours, mean ± population std over seeds", **look)]
     if any(row["printed"] for row in rows):
         handles.append(Line2D([], [], label="printed", marker="o", markersize=_SIZE, **_PRINTED))
     columns = legend_columns(figure, [str(handle.get_label()) for handle in handles])

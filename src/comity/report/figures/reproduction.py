@@ -20,7 +20,7 @@ from comity.runs.reproduction_schema import PerClientResults, PerClientRow, Repr
 _CONSTANT: dict[str, Any] = {"color": GREY, "linewidth": 1, "linestyle": (0, (1, 1.5))}
 _POSSIBLE: dict[str, Any] = {"color": "#222222", "linewidth": 0.9, "linestyle": (0, (6, 2))}
 _PRINTED: dict[str, Any] = {"linestyle": (0, (3, 1.5)), "linewidth": 1, "markerfacecolor": "white"}
-_OURS, _PAPER = "ours, mean ± std over seeds", "printed in the paper"
+_OURS, _PAPER = "ours, mean ± population std over seeds", "printed in the paper"
 _SIZE = 4
 
 

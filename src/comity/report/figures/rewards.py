@@ -131,6 +131,9 @@ def _legend(figure: Figure, panels: Sequence[Axes]) -> None:
 def _rounds_on_top(axes: Axes, history: Curves, rounds: int) -> None:
     """Add the same axis counted in rounds; the final delivery comes after them."""
     chosen = np.unique(np.linspace(0, len(history.rounds) - 1, 7).round().astype(int))
+    near = history.steps[-1] - 0.05 * np.ptp(history.steps)
+    if len(chosen) > 2 and history.steps[chosen[-2]] > near:
+        chosen = np.delete(chosen, -2)  # its name would stand in that of the end
     numbers = history.rounds[chosen]
     names = [str(number) if number <= rounds else "end" for number in numbers]
     top = axes.secondary_xaxis("top")

@@ -9,6 +9,7 @@ from matplotlib.ticker import MaxNLocator
 from comity.report.colours import PALETTE
 from comity.report.figures.style import canvas, legend_above, styled
 from comity.report.measures import number, objective_label
+from comity.report.names import client_names, turned
 from comity.report.series.baselines import CONSTANT
 from comity.report.series.curves import objectives_of
 from comity.report.series.partition import constant_scores
@@ -39,7 +40,8 @@ def scores(run: Run) -> Figure:
     axes.set_xlim(-0.7, len(clients) - 0.3)
     axes.set(xlabel="client", ylabel=f"{objective_label(objective)}, test")
     if len(clients) <= _NAMED:
-        axes.set_xticks(clients)
+        names = client_names(run.results)
+        axes.set_xticks(clients, names, rotation=turned(names))
     else:
         axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=12))
     axes.tick_params(axis="x", length=0)

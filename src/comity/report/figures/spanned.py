@@ -19,6 +19,7 @@ from comity.report.figures.losses import losses_figure
 from comity.report.figures.spans import draw_response, importance_label, response_handles
 from comity.report.figures.style import MARKERS, canvas, legend_columns, styled
 from comity.report.measures import display_names, objective_label
+from comity.report.names import client_labels
 from comity.report.series.learning import Runs
 from comity.runs.directory import Run
 from comity.runs.reproduction_schema import PerClientResults, PerClientRow
@@ -151,7 +152,7 @@ def _splits(rows: Sequence[PerClientRow]) -> Figure:
         axes.set_xticks(sorted({row["split"] for row in rows}))
         axes.grid(True, axis="y")
     figure.supxlabel("split: share of local training for the communicated network", fontsize=8)
-    _legend(figure, handles, "mean over clients, ± standard deviation over seeds")
+    _legend(figure, handles, "mean over clients, ± population std over seeds")
     return figure
 
 
@@ -159,13 +160,13 @@ def _responses(runs: Mapping[str, Run]) -> Figure:
     """Draw outcomes over preferences, one row per problem."""
     figure = canvas(7.2, 1.9 * len(runs) + 0.8)
     grid = figure.subplots(len(runs), 2, squeeze=False)
-    clients = 0
+    clients: list[str] = []
     for (title, run), panels in zip(runs.items(), grid, strict=True):
         spans = run.spans
         assert spans is not None
         draw_response(panels, run, spans)
         panels[0].set_title(title, loc="left")
-        clients = max(clients, len(spans.vectors))
+        clients = max(clients, client_labels(run.results), key=len)
     first = next(iter(runs.values()))
     figure.supxlabel(importance_label(first.configuration.get_problem().objectives), fontsize=8)
     _legend(figure, response_handles(clients), "first seed")

@@ -23,10 +23,13 @@ from comity.report.figures.style import (
     styled,
 )
 from comity.report.measures import objective_label, vector
+from comity.report.names import client_labels
 from comity.report.series.baselines import CONSTANT, baselines_of
 from comity.report.series.curves import objectives_of, preferences_of
 from comity.report.series.limits import limits_with_baselines
-from comity.runs.directory import Run, Spans
+from comity.runs.directory import Run
+from comity.runs.schema import Results
+from comity.runs.spans import Spans
 
 _NAMED = 10  # more clients than this have no room for their names
 _STAR: dict[str, Any] = {
@@ -63,7 +66,7 @@ def spans(run: Run) -> Figure | None:
             _star(axes, client, *np.clip(chosen[client, pair], low, high))
         note = off_axes(np.concatenate(sets)[:, pair], low, high)
         axes.text(0.02, 0.02, note, transform=axes.transAxes, fontsize=6, color=GREY)
-    handles = _names(run.results["spanned"]["per_client"])
+    handles = _names(run.results)
     handles.append(Line2D([], [], color=GREY, label="at the client's own preference", **_STAR))
     handles += baseline_handles(baselines)
     title = (
@@ -104,12 +107,13 @@ def _star(axes: Axes, client: int, x: float, y: float) -> None:
     axes.plot(x, y, color=line_style(client)["color"], clip_on=False, zorder=5, gid="own", **_STAR)
 
 
-def _names(reached: Sequence[float]) -> list[Line2D]:
+def _names(results: Results) -> list[Line2D]:
     """Return handles of the clients with their hypervolumes, or one for many clients."""
+    reached, labels = results["spanned"]["per_client"], client_labels(results)
     if len(reached) > _NAMED:
         return [Line2D([], [], color=GREY, label=f"each of {len(reached)} clients")]
     return [
-        Line2D([], [], label=f"client {client}, HV {value:.3f}", **line_style(client))
+        Line2D([], [], label=f"{labels[client]}, HV {value:.3f}", **line_style(client))
         for client, value in enumerate(reached)
     ]
 
@@ -128,7 +132,7 @@ def response(run: Run) -> Figure | None:
     panels = figure.subplots(1, 2)
     draw_response(panels, run, spans)
     figure.supxlabel(importance_label(objectives), fontsize=8)
-    handles = response_handles(len(spans.vectors))
+    handles = response_handles(client_labels(run.results))
     columns = legend_columns(figure, [str(handle.get_label()) for handle in handles])
     figure.legend(handles=handles, loc="outside upper center", ncols=columns)
     return figure
@@ -177,18 +181,18 @@ def _mean(lines: FloatArray) -> FloatArray:
     return np.asarray(np.where(known, lines, 0.0).sum(axis=0) / count)
 
 
-def response_handles(clients: int) -> list[Line2D]:
+def response_handles(clients: Sequence[str]) -> list[Line2D]:
     """Return the legend of outcomes over preferences.
 
     Args:
-        clients: Number of clients.
+        clients: Labels of the clients.
     """
     thin: dict[str, Any] = {"linewidth": 0.8}
-    named = clients <= _NAMED
+    named = len(clients) <= _NAMED
     lines = (
-        [Line2D([], [], label=f"client {c}", **thin, **line_style(c)) for c in range(clients)]
+        [Line2D([], [], label=name, **thin, **line_style(c)) for c, name in enumerate(clients)]
         if named
-        else [Line2D([], [], color=PALETTE[0], label=f"each of {clients} clients", **thin)]
+        else [Line2D([], [], color=PALETTE[0], label=f"each of {len(clients)} clients", **thin)]
     )
     return [
         Line2D([], [], color="#222222", linewidth=1.7, label="mean over clients"),

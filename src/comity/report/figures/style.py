@@ -63,8 +63,14 @@ def canvas(width: float, height: float) -> Figure:
 
 
 def save(figure: Figure, path: Path) -> None:
-    """Write a figure as PNG in print quality."""
-    figure.savefig(path, dpi=DPI, format="png")
+    """Write a figure in print quality, in the format that the file's name ends with.
+
+    Equal figures have equal bytes: no format has a date, and SVG's names are not random.
+    """
+    kind = path.suffix.removeprefix(".")
+    undated: dict[str, Any] = {"pdf": {"CreationDate": None}, "svg": {"Date": None}}
+    with matplotlib.rc_context({"svg.hashsalt": "comity", "pdf.fonttype": 42}):
+        figure.savefig(path, dpi=DPI, format=kind, metadata=undated.get(kind))
 
 
 def line_style(index: int) -> dict[str, Any]:

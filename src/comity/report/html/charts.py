@@ -21,6 +21,7 @@ from comity.report.measures import (
     objective_label,
     target_label,
 )
+from comity.report.names import client_labels
 from comity.report.series.baselines import CONSTANT, baselines_of
 from comity.report.series.curves import (
     KINDS,
@@ -169,7 +170,7 @@ def _shared_points(run: Run, problem: Problem) -> list[_SharedPoint]:
     vectors, preferences = np.round(objectives_of(run), 6), preferences_of(run)
     defined = np.flatnonzero(np.isfinite(vectors).all(axis=1))
     distinct, inverse = np.unique(vectors[defined], axis=0, return_inverse=True)
-    counted = problem.counts(distinct)
+    counted, names = problem.counts(distinct), list(map(escape, client_labels(run.results)))
     points = []
     for index, vector in enumerate(distinct):
         members = defined[inverse.reshape(-1) == index]
@@ -178,7 +179,7 @@ def _shared_points(run: Run, problem: Problem) -> list[_SharedPoint]:
             for objective, value in zip(problem.objectives, vector, strict=True)
         ]
         lines += [
-            f"client {client}: preference {', '.join(f'{w:.2f}' for w in preferences[client])}"
+            f"{names[client]}: preference {', '.join(f'{w:.2f}' for w in preferences[client])}"
             for client in members[:20]
         ]
         if len(members) > 20:
@@ -239,13 +240,18 @@ def rewards_chart(run: Run) -> Chart:
             data.append(line_trace(ends, np.array([value, value]), name, colour, "dash"))
     low, high = history.quartiles("kept")
     shown = [np.array(trace["y"], dtype=float) for trace in data]
+    floor, ceiling = value_limits(low, high, shown)
+    for trace, line in zip(data, shown, strict=True):
+        lowest = line.min(initial=np.inf)
+        if lowest < floor:  # its absence must not pass for success
+            trace["name"] += f" (below the axis: {number(float(lowest), 3)})"
     layout = {
         "height": 420,
         "hovermode": "x unified",
         "xaxis": {"title": {"text": terms.steps}},
         "yaxis": {
             "title": {"text": escape(validation_label(run))},
-            "range": list(value_limits(low, high, shown)),
+            "range": [floor, ceiling],
         },
         "legend": {"orientation": "h", "y": -0.25},
     }
@@ -297,11 +303,11 @@ def log_axis(values: FloatArray) -> Chart:
 
 
 def band_trace(curve: LearningCurve, colour: str, logarithmic: bool) -> Chart:
-    """Return the band of the standard error around a learning curve."""
-    low = curve.mean - curve.error
+    """Return the band of one standard deviation around a learning curve."""
+    low = curve.mean - curve.std
     if logarithmic:  # where nothing below zero can be drawn
         low = np.maximum(low, 0.05 * curve.mean)
-    y = np.concatenate([curve.mean + curve.error, low[::-1]])
+    y = np.concatenate([curve.mean + curve.std, low[::-1]])
     x = np.concatenate([curve.steps, curve.steps[::-1]])
     return {
         **line_trace(x, y, "", colour, "solid"),

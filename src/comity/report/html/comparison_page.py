@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 from comity.report.captions import comparison_caption
+from comity.report.gains import gain_headings, gain_rows, gains_caption
 from comity.report.html.charts import learning_chart
-from comity.report.html.markup import Pictures, page, section, table, text
+from comity.report.html.markup import Pictures, page, section, table, text, verdict
 from comity.report.html.pictures import baselines_note, picture
 from comity.report.measures import (
+    Cell,
     baselines,
     by_preferences,
+    compared_cells,
     compared_measures,
     display_names,
-    gain_headings,
-    gain_text,
     has_single_objective,
     number,
     soon_cells,
     soon_headings,
-    starred_cells,
     with_pooled,
 )
 from comity.report.series.learning import Runs, first_run
+from comity.report.table_files import CSV, LATEX
 from comity.report.terms import comparison_terms
 from comity.runs.schema import ComparisonResults, ComparisonRow
 
@@ -51,14 +52,18 @@ def comparison_page(
     charts = {} if chart is None else {"learning": chart}
     terms = comparison_terms(comparison)
     kept = _comparison({**comparison, "rows": with_pooled(comparison)}, runs)
-    body = [f"<h1>{text(title)}</h1>", section("Measures", kept)]
+    sentences = comparison["verdict"]["sentences"] if "verdict" in comparison else []
+    body = [f"<h1>{text(title)}</h1>", verdict(sentences), section("Measures", kept + _files())]
+    if gains := gain_rows(by_preferences(comparison["rows"])):
+        headings = gain_headings(comparison["rows"])
+        body.append(
+            section("Gains, seed by seed", table(headings, gains, gains_caption(comparison)))
+        )
     if all("metrics_last" in row for row in comparison["rows"]):
         rows: list[ComparisonRow] = [
             {**row, "metrics": row["metrics_last"]} for row in comparison["rows"]
         ]
-        for row in rows:  # gains are those of the kept models
-            row.pop("paired", None)
-            row.pop("host", None)
+        for row in rows:
             row.pop("how_soon", None)
         last = _comparison({**comparison, "rows": rows}, runs)
         body.append(f"<details><summary>The same of the last models</summary>{last}</details>")
@@ -71,25 +76,33 @@ def comparison_page(
     return page(title, body, script if charts else None)
 
 
+def _files() -> str:
+    """Return links to the table as files."""
+    return (
+        f'<p class="note">The table as a file: <a href="{CSV}">{CSV}</a>, and for a paper '
+        f'<a href="{LATEX}">{LATEX}</a> (plain LaTeX, no package).</p>'
+    )
+
+
 def _comparison(comparison: ComparisonResults, runs: Runs) -> str:
     """Return the table of a comparison, of kept or of last models."""
     rows, single_objective = by_preferences(comparison["rows"]), has_single_objective(comparison)
     measures, names = compared_measures(rows, single_objective), display_names(rows)
-    gains, soon = gain_headings(rows, single_objective), soon_headings(rows)
-    cells = [
+    soon = soon_headings(rows)
+    compared = compared_cells(rows, measures, comparison.get("trivial"))
+    cells: list[list[str | Cell]] = [
         [
             names[row["algorithm"]],
             *([] if single_objective else [row["preferences"]]),
             *values,
-            *(gain_text(row, heading) for heading in gains),
             *soon_cells(row),
         ]
-        for row, values in zip(rows, starred_cells(rows, measures), strict=True)
+        for row, values in zip(rows, compared, strict=True)
     ]
     kind = [] if single_objective else ["all"]
     for name, metrics in baselines(comparison).items():
         numbers = [number(metrics.get(m.name)) for m in measures]
-        cells.append([name, *kind, *numbers, *["–"] * len([*gains, *soon])])
+        cells.append([name, *kind, *numbers, *["–"] * len(soon)])
     header = ["algorithm", *([] if single_objective else ["preferences"])]
-    header += [*(m.label + m.arrow for m in measures), *gains, *soon]
+    header += [*(m.label + m.arrow for m in measures), *soon]
     return table(header, cells, comparison_caption(comparison, runs))

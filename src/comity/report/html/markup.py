@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from comity.report.html.charts import Chart
-from comity.report.measures import available_measures, number
+from comity.report.measures import Cell, available_measures, number
 from comity.runs.schema import Metrics
 from comity.version import __version__
 
@@ -33,9 +33,12 @@ def section(title: str, content: str) -> str:
 
 
 def table(
-    header: Sequence[str], rows: Iterable[Sequence[str]], note: str = "", prose: bool = False
+    header: Sequence[str],
+    rows: Iterable[Sequence[str | Cell]],
+    note: str = "",
+    prose: bool = False,
 ) -> str:
-    """Return a table of plain strings.
+    """Return a table of plain strings, or cells of a comparison.
 
     Args:
         header: The headings of the columns.
@@ -45,7 +48,7 @@ def table(
     """
     top = "".join(f'<th scope="col">{text(cell)}</th>' for cell in header)
     lines = "".join(
-        f'<tr><th scope="row">{text(row[0])}</th>{"".join(_cell(cell) for cell in row[1:])}</tr>'
+        f'<tr><th scope="row">{text(row[0])}</th>{"".join(map(_cell, row[1:]))}</tr>'
         for row in rows
     )
     # beside the table, not inside it: a wide table scrolls, its note should not
@@ -57,9 +60,14 @@ def table(
     )
 
 
-def _cell(content: str) -> str:
-    marked = ' class="best"' if content.startswith("★") else ""
-    return f"<td{marked}>{text(content)}</td>"
+def _cell(content: str | Cell) -> str:
+    cell = content if isinstance(content, Cell) else Cell(content)
+    kinds = {"best": cell.best, "below": cell.below, "spread": "±" in cell.text}
+    names = " ".join(name for name, has in kinds.items() if has)
+    kind = f' class="{names}"' if names else ""
+    # a line may break before ±, and nowhere else
+    words = text(("★\u00a0" if cell.best else "") + cell.text).replace("± ", "±\u00a0")
+    return f"<td{kind}>{words}</td>"
 
 
 def measures_table(
@@ -95,6 +103,12 @@ def figure(name: str, caption: str, pictures: Pictures, charts: Mapping[str, Cha
     spec = json.dumps(charts[name]).replace("<", "\\u003c")
     chart = f'<div class="chart"></div><script type="application/json">{spec}</script>'
     return f'<figure class="live">{image}{chart}{bottom}'
+
+
+def verdict(sentences: Sequence[str]) -> str:
+    """Return the verdict of a run, a search or a comparison; the first sentence is the boldest."""
+    lines = "".join(f"<p>{text(sentence)}</p>" for sentence in sentences)
+    return f'<section class="verdict">{lines}</section>' if lines else ""
 
 
 def tiles(numbers: Iterable[tuple[str, str]]) -> str:

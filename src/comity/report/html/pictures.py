@@ -24,7 +24,7 @@ CAPTIONS = {
     "partition": "The area of a bubble is the number of training samples that a client has of a "
     "class.",
     "conflict": _CONFLICT,
-    "conflicts": _CONFLICT + " Mean over seeds, with its standard deviation as a band.",
+    "conflicts": _CONFLICT + " Mean over seeds; band: population standard deviation over seeds.",
     "spans": "All that each client's model reaches at one preference after another; the "
     "hypervolume per client is the mean over these sets. " + _MAXIMISED,
     "response": "From preference to outcome: a client's scores by its weight on the first "
@@ -53,10 +53,10 @@ CAPTIONS = {
     "embeddings": "Each client's head after the last round, along the two directions in which "
     "clients differ most.",
     "clusters": "One line per client: together while in one cluster, apart after a split.",
-    "bars": "Mean over seeds with its standard deviation. Dots stand where bars from zero would "
-    "hide the differences.",
+    "bars": "Mean over seeds, ± population standard deviation over seeds. Dots stand where bars "
+    "from zero would hide the differences.",
     "learning": "How good kept models are against the {terms.unit} that a client has spent; "
-    "mean over seeds, with its standard error as a band.",
+    "mean over seeds; band: population standard deviation over seeds.",
 }
 
 

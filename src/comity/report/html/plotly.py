@@ -17,15 +17,13 @@ _PLANS = (compare.PLAN, comparison.PLAN)
 _LEVELS = 3
 
 
-def write_script(page: Path, directory: Path | None = None) -> str:
+def write_script(page: Path) -> str:
     """Write plotly's script unless it is there, and return its path relative to a page.
 
     Args:
-        page: The page that refers to the script.
-        directory: The directory of the script; without one, `shared_directory` of the page's.
+        page: The page that refers to the script, which is in `shared_directory` of the page's.
     """
-    directory = shared_directory(page.parent) if directory is None else directory
-    path = directory / _name()
+    path = shared_directory(page.parent) / _name()
     if not path.is_file():
         # several processes may write it at once
         part = path.with_name(f"{path.name}.{os.getpid()}.part")

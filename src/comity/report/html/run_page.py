@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from comity.report.captions import reference_text, run_remarks
+from comity.report.captions import marks_text, reference_text, run_remarks
 from comity.report.html.charts import front_chart, rewards_chart
+from comity.report.html.groups_section import cross_section, groups_section
 from comity.report.html.markup import (
     Pictures,
     facts,
@@ -16,8 +17,10 @@ from comity.report.html.markup import (
     table,
     text,
     tiles,
+    verdict,
 )
 from comity.report.html.pictures import baselines_note, picture
+from comity.report.html.single_charts import rounds_chart, scores_chart
 from comity.report.measures import (
     available_measures,
     baselines,
@@ -31,8 +34,8 @@ from comity.report.measures import (
     vector,
     with_unit,
 )
+from comity.report.names import name_of
 from comity.report.series.clusters import agreement
-from comity.report.series.curves import kept_round
 from comity.report.series.partition import MOST_CLIENTS
 from comity.report.terms import Terms, terms_of
 from comity.runs.directory import Run
@@ -52,18 +55,22 @@ _PICTURES = {
 _BYTES = ("bytes", "kB", "MB", "GB", "TB")
 
 
-def run_page(run: Run, pictures: Pictures, script: str | None) -> str:
+def run_page(run: Run, pictures: Pictures, script: str) -> str:
     """Return the page of a finished run.
 
     Args:
         run: The run.
         pictures: The files of its pictures.
-        script: The path of plotly's script relative to the page; a single objective needs none.
+        script: The path of plotly's script relative to the page.
     """
     results = run.results
     problem = run.configuration.get_problem()
     terms, single_objective = terms_of(results), has_single_objective(results)
-    charts = {} if single_objective else {"front": front_chart(run), "rewards": rewards_chart(run)}
+    charts = (
+        {"scores": scores_chart(run), "rounds": rounds_chart(run)}
+        if single_objective
+        else {"front": front_chart(run), "rewards": rewards_chart(run)}
+    )
     hollow = " Hollow: dropped, see below." if results["metrics"].get("dropped") else ""
     front = (
         picture("scores", pictures, charts, terms)
@@ -73,6 +80,7 @@ def run_page(run: Run, pictures: Pictures, script: str | None) -> str:
     rounds = picture("rounds" if single_objective else "rewards", pictures, charts, terms)
     body = [
         f"<h1>{text(problem.title)}: {text(run.configuration.label)}</h1>",
+        verdict(results["verdict"]["sentences"] if "verdict" in results else []),
         f'<p class="lead">{_sentence(run)}</p>',
         _tiles(results),
         _facts(run),
@@ -86,6 +94,8 @@ def run_page(run: Run, pictures: Pictures, script: str | None) -> str:
             if name in pictures
         ),
         section("Clients", _clients(results)),
+        *groups_section(run, pictures),
+        *cross_section(run, pictures),
         *([section("Data", _data(results, pictures, terms))] if "samples" in results else []),
         section("Communication and effort", _effort(run)),
         section("Events", _events(run.history)),
@@ -96,18 +106,13 @@ def run_page(run: Run, pictures: Pictures, script: str | None) -> str:
 
 
 def _sentence(run: Run) -> str:
-    results, kept = run.results, kept_round(run)
-    chosen = (
-        f" Round {kept} of {results['rounds']} was kept for all, by validation hypervolume."
-        if kept is not None
-        else ""
-    )
+    results = run.results
     preferences = (
         "" if has_single_objective(results) else f"{text(results['preferences'])} preferences, "
     )
     return (
         f"{results['clients']} clients, {results['rounds']} rounds, {preferences}"
-        f"seed {results['seed']}.{chosen}"
+        f"seed {results['seed']}."
     )
 
 
@@ -206,15 +211,16 @@ def _clients(results: Results) -> str:
     clients, single_objective = results["per_client"], has_single_objective(results)
     names = list(clients[0]["objectives"])
     reached = results["spanned"]["per_client"] if "spanned" in results else None
-    regret = "optimum" in clients[0]
+    regret, marked = "optimum" in clients[0], all("mark" in client for client in clients)
     rows = [
         [
-            str(client["client"]),
+            name_of(client),
             *([] if single_objective else [preference_text(client["preference"])]),
             *(number(client["objectives"][name]) for name in names),
             *([] if single_objective else [number(client["scalarised"])]),
             *([number(regret_of(client))] if regret else []),
             *([number(reached[client["client"]])] if reached else []),
+            *([number(client["trivial"]), client["mark"]] if marked else []),
         ]
         for client in clients
     ]
@@ -222,8 +228,9 @@ def _clients(results: Results) -> str:
     if not single_objective:
         header = ["client", "preference", *names, "scalarised"]
     header += [*(["regret"] if regret else []), *(["hypervolume"] if reached else [])]
-    note = "" if single_objective else f"Preferences are weights on {', '.join(names)}."
-    return table(header, rows, note)
+    header += ["trivial", "outcome"] if marked else []
+    note = "" if single_objective else f"Preferences are weights on {', '.join(names)}. "
+    return table(header, rows, note + marks_text(clients))
 
 
 def _data(results: Results, pictures: Pictures, terms: Terms) -> str:
@@ -279,7 +286,8 @@ def _events(history: Iterable[HistoryEntry]) -> str:
 def _settings(run: Run) -> str:
     configuration = run.configuration
     values = configuration.model_dump(exclude={"algorithm_settings", "learner_settings"})
+    values["problem"] = run.described_problem
     values["preferences"] = run.results["preferences"]  # those given are in the clients' table
-    values[configuration.algorithm] = configuration.algorithm_settings
+    values[configuration.algorithm_name] = configuration.algorithm_settings
     values[configuration.get_problem().learner] = configuration.learner_settings
     return settings(values)

@@ -16,15 +16,17 @@ from comity.report.html.markup import (
     table,
     text,
     tiles,
+    verdict,
 )
 from comity.report.html.search_charts import growth_chart, search_front_chart
 from comity.report.measures import (
+    Cell,
     available_measures,
     baselines,
+    compared_cells,
     fold_label,
     number,
     preference_text,
-    starred_cells,
     vector,
     with_progress,
 )
@@ -60,6 +62,7 @@ def search_page(search: Search, pictures: Pictures, script: str) -> str:
     charts = {"front": search_front_chart(search), "growth": growth_chart(growth_of(search))}
     body = [
         f"<h1>{text(configuration.problem.title)}: {text(title)}</h1>",
+        verdict(results["verdict"]["sentences"] if "verdict" in results else []),
         f'<p class="lead">{text(_sentence(results))}</p>',
         _tiles(results),
         _facts(results),
@@ -79,7 +82,10 @@ def searches_page(comparison: SearchComparison, pictures: Pictures, script: str)
     results = comparison.results
     title = f"Searches on {results['problem']}"
     charts = {"growth": growth_chart(growths_of(comparison))}
-    caption = _growth_caption(results) + "Mean over seeds, with the standard deviation as a band."
+    caption = (
+        _growth_caption(results)
+        + "Mean over seeds; band: population standard deviation over seeds."
+    )
     body = [
         f"<h1>{text(title)}</h1>",
         section("Measures", _comparison(results)),
@@ -190,14 +196,16 @@ def _effort(search: Search) -> str:
 def _comparison(results: SearchComparisonResults) -> str:
     """Return the table of searches side by side: measures, also on the way, and costs."""
     measures, rows = with_progress(results["rows"], [25, 50])
-    cells = [
+    cells: list[list[str | Cell]] = [
         [
             fold_label(row["search"]),
             *values,
             number(row["candidates"]),
             f"{mean_steps(row):,.0f}",
         ]
-        for row, values in zip(rows, starred_cells(rows, measures), strict=True)
+        for row, values in zip(
+            rows, compared_cells(rows, measures, results.get("trivial")), strict=True
+        )
     ]
     for name, metrics in baselines(results).items():
         known = (number(metrics.get(measure.name)) for measure in measures)

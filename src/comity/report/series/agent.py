@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from comity.algorithms.pfedrlla.allocation import embedded
-from comity.core.storage import strip_prefix
 from comity.core.typing import FloatArray
 from comity.report.series.partition import class_counts
 from comity.runs.directory import Run
@@ -69,9 +68,6 @@ def _classes(shares: FloatArray) -> str:
 
 
 def _embedded(run: Run) -> tuple[FloatArray | None, FloatArray | None]:
-    """Return embeddings and tokens, one row per client, if the checkpoint has them."""
-    checkpoint = run.load_checkpoint()
-    if checkpoint is None:
-        return None, None
-    rows = embedded(strip_prefix(checkpoint[0], "0/algorithm/"))
+    """Return embeddings and tokens, one row per client, if the run has them."""
+    rows = embedded(run.server_arrays)
     return (None, None) if rows is None else (rows.embeddings, rows.tokens)

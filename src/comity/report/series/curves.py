@@ -87,15 +87,6 @@ def validation_label(run: Run) -> str:
     return f"scalarised {terms_of(run.results).value} (validation)"
 
 
-def kept_round(run: Run) -> int | None:
-    """Return the round whose models all clients keep; None where each client chooses its own."""
-    chosen = [entry["round"] for entry in run.history if entry.get("chosen")]
-    if not chosen:
-        return None
-    # what is sent at the start of a round is what the round before ended with
-    return int(chosen[-1]) - (not run.configuration.get_algorithm().select_after_training)
-
-
 def _steps(history: Sequence[HistoryEntry], clients: int) -> FloatArray:
     steps = np.zeros(clients)
     means = []

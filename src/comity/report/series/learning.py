@@ -18,11 +18,11 @@ Runs = Mapping[tuple[str, str], Sequence[Run]]
 
 @dataclass(frozen=True)
 class LearningCurve:
-    """Learning curve of one algorithm: mean over seeds and its standard error."""
+    """Learning curve of one algorithm: mean over seeds and its population std."""
 
     steps: FloatArray
     mean: FloatArray
-    error: FloatArray
+    std: FloatArray
 
 
 def first_run(runs: Runs) -> Run | None:
@@ -53,7 +53,7 @@ def learning_curves(
 
 
 def _learning_curve(seeds: Sequence[Run], regret: bool) -> LearningCurve:
-    """Return mean and error at the steps of the first seed; those of others differ a little."""
+    """Return mean and std at the steps of the first seed; those of others differ a little."""
     lines = []
     for run in seeds:
         history = curves(run)
@@ -62,4 +62,4 @@ def _learning_curve(seeds: Sequence[Run], regret: bool) -> LearningCurve:
         lines.append((history.steps, line))
     steps = lines[0][0]
     values = np.array([np.interp(steps, x, y) for x, y in lines])
-    return LearningCurve(steps, values.mean(axis=0), values.std(axis=0) / np.sqrt(len(seeds)))
+    return LearningCurve(steps, values.mean(axis=0), values.std(axis=0))

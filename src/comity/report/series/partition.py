@@ -14,20 +14,22 @@ MOST_CLIENTS = 60
 
 
 def class_counts(run: Run) -> IntArray | None:
-    """Return training samples per class (clients x classes); None where labels are no classes."""
+    """Return training samples per class (clients x classes); None where labels are no classes.
+
+    The results of runs up to 0.6.0 do not have them; they are counted again.
+    """
+    if "classes" in run.results:
+        return np.array(run.results["classes"])
     problem = _available_problem(run)
-    labels = None if problem is None else problem.columns().get("label")
-    if problem is None or labels is None or labels.is_floating_point():
-        return None
-    values = labels.numpy()
-    classes = int(values.max()) + 1
-    return np.array(
-        [np.bincount(values[s.train], minlength=classes) for s in problem.client_rows()]
-    )
+    counts = None if problem is None else problem.class_counts()
+    return None if counts is None else np.array(counts)
 
 
 def constant_scores(run: Run) -> FloatArray | None:
     """Return the score of the constant classifier in a single objective, one per client."""
+    scores = [row.get("trivial") for row in run.results["per_client"]]
+    if None not in scores:  # runs up to 0.6.0 do not have them
+        return np.array(scores, dtype=np.float64)
     problem = _available_problem(run)
     if problem is None:
         return None

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from comity.report.tables.comparisons import comparison_tables
+from comity.report.tables.comparisons import comparison_tables, gains_table
+from comity.report.tables.cross import cross_tables
 from comity.report.tables.deployment import (
     audit_table,
     check_table,
     federation_table,
     rehearsal_table,
 )
+from comity.report.tables.groups import groups_table, measured_groups_table
 from comity.report.tables.layout import fit
 from comity.report.tables.reproductions import (
     measured_table,
@@ -24,8 +26,12 @@ __all__ = [
     "check_table",
     "clients_table",
     "comparison_tables",
+    "cross_tables",
     "federation_table",
     "fit",
+    "gains_table",
+    "groups_table",
+    "measured_groups_table",
     "measured_table",
     "needs_table",
     "points_table",

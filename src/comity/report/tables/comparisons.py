@@ -6,14 +6,12 @@ from rich.table import Table
 from rich.text import Text
 
 from comity.report.captions import comparison_caption
+from comity.report.gains import gain_headings, gain_rows, gains_caption
 from comity.report.measures import (
-    best_rows,
     by_preferences,
+    compared_cells,
     compared_measures,
     display_names,
-    gain_headings,
-    gain_text,
-    has_data,
     has_single_objective,
     soon_cells,
     soon_headings,
@@ -37,24 +35,39 @@ def comparison_tables(comparison: ComparisonResults, runs: Runs | None = None) -
     )
     measures, names = compared_measures(rows, single_objective), display_names(rows)
     caption = comparison_caption({**comparison, "rows": rows}, runs or {})
-    best = {measure.name: best_rows(rows, measure) for measure in measures}
-    gains, soon = gain_headings(rows, single_objective), soon_headings(rows)
+    compared, soon = compared_cells(rows, measures, comparison.get("trivial")), soon_headings(rows)
     tables: dict[str, Table] = {}
-    for index, row in enumerate(rows):
+    for row, row_cells in zip(rows, compared, strict=True):
         kind = row["preferences"]
         if kind not in tables:
             title = comparison["problem"] + ("" if single_objective else f", {kind} preferences")
             tables[kind] = empty_table(title, caption)
             tables[kind].add_column("algorithm", no_wrap=True)
             add_measures(tables[kind], measures, narrow=not single_objective)
-            for heading in (*gains, *soon):
+            for heading in soon:
                 tables[kind].add_column(Text(heading.replace("[", "\n[")), justify="right")
-        cells = [measure_cell(row, measure, best[measure.name][index]) for measure in measures]
-        cells += [Text(gain_text(row, heading)) for heading in gains]
-        cells += [Text(cell) for cell in soon_cells(row)]
+        cells = [*map(measure_cell, row_cells), *map(Text, soon_cells(row))]
         # a label like fedpref[top_r=1] must not be read as markup
         tables[kind].add_row(Text(names[row["algorithm"]].replace(" (", "\n(")), *cells)
-    if has_data(comparison):
-        for table in tables.values():
-            add_baselines(table, comparison, measures, *["–"] * len([*gains, *soon]))
+    for table in tables.values():
+        add_baselines(table, comparison, measures, *["–"] * len(soon))
     return list(tables.values())
+
+
+def gains_table(comparison: ComparisonResults) -> Table | None:
+    """Return the gains of entries over others, seed by seed; None where nothing is compared.
+
+    Args:
+        comparison: The content of ``comparison.json``.
+    """
+    rows = by_preferences(comparison["rows"])
+    cells, headings = gain_rows(rows), gain_headings(rows)
+    if not cells:
+        return None
+    table = empty_table("Gains, seed by seed", gains_caption(comparison))
+    texts = headings.index("over") + 1
+    for place, heading in enumerate(headings):
+        table.add_column(heading, justify="left" if place < texts else "right")
+    for row in cells:
+        table.add_row(*(Text(cell.replace("[", "\n[")) for cell in row))
+    return table

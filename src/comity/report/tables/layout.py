@@ -10,14 +10,8 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
-from comity.report.measures import (
-    Measure,
-    available_measures,
-    baselines,
-    mean_and_std,
-    number,
-)
-from comity.runs.schema import ComparisonResults, MeasuredRow, Metrics, SearchComparisonResults
+from comity.report.measures import Cell, Measure, available_measures, baselines, number
+from comity.runs.schema import ComparisonResults, Metrics, SearchComparisonResults
 
 # short headings: all columns must fit on a terminal of 80 characters
 _NARROW = {
@@ -27,7 +21,7 @@ _NARROW = {
     "own_hypervolume": "hyper- volume per client",
     "cardinality": "cardi- nality",
     "sparsity": "spar- sity",
-    "mean_scalarised": "return",
+    "mean_scalarised": "mean scala- rised",
     "hypervolume_50": "hyper- volume halfway",
     "accuracy": "accu- racy",
     "fairness": "fair- ness",
@@ -124,9 +118,10 @@ def add_baselines(
         table.add_row(Text(name, style="dim"), *cells, *others)
 
 
-def measure_cell(row: MeasuredRow, measure: Measure, best: bool) -> Text:
-    """Return the cell of a measure; the best has a star."""
-    if measure.name not in row["metrics"]:
-        return Text("–")
-    text = mean_and_std(row["metrics"][measure.name])
-    return Text(f"{text} ★", style="bold green") if best else Text(f"{text}  ")
+def measure_cell(cell: Cell) -> Text:
+    """Return the cell of a measure; the best has a star, one worse than trivial is grey."""
+    if cell.best:
+        return Text(f"{cell.text} ★", style="bold green")
+    if cell.text == "–":
+        return Text(cell.text)
+    return Text(f"{cell.text}  ", style="bright_black" if cell.below else "")

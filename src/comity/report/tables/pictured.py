@@ -30,7 +30,7 @@ def clusters_table(results: ClusterResults) -> Table:
     if groups:
         texts.append(
             "Rand index: of the clusters against groups of equal preferences, adjusted for chance "
-            "(1: the same), mean ± std over seeds"
+            "(1: the same), mean ± population std over seeds"
         )
     caption = ". ".join([*texts, reproduction_caption(results)])
     table = empty_table(f"{results['table']}: clusters on {results['problem']}", caption)
@@ -103,7 +103,8 @@ def two_tasks_table(results: TwoTaskResults) -> Table:
     """Return the range of accuracies over clients' weights, federated and alone."""
     caption = (
         "Ranges of the mean over repetitions, by the client's weight on the left digit. "
-        f"Hypervolume: mean ± std over repetitions, from {vector(results['reference_point'])}. "
+        "Hypervolume: mean ± population std over repetitions, from "
+        f"{vector(results['reference_point'])}. "
         f"Models: of the last round. {reproduction_caption(results)}"
     )
     table = empty_table(f"{results['table']}: two clients on {results['problem']}", caption)

@@ -53,7 +53,9 @@ def picture_caption(results: PictureResults) -> str:
     """Return what a reader must know of the runs and of the printed figures."""
     rows, protocol = results["rows"], results["protocol"]
     seeds = max(len(row["seeds"]) for row in rows)
-    parts = [f"Mean ± standard deviation over {seeds} {'seed' if seeds == 1 else 'seeds'}"]
+    parts = [
+        f"Mean ± population standard deviation over {seeds} {'seed' if seeds == 1 else 'seeds'}"
+    ]
     people = [f"{protocol['clients']} clients"] if "clients" in protocol else []
     if "participation" in protocol:
         people.append(f"a share of {protocol['participation']:g} per round")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.table import Table
 from rich.text import Text
 
-from comity.report.captions import reference_text, run_remarks
+from comity.report.captions import marks_text, reference_text, run_remarks
 from comity.report.measures import (
     baselines,
     has_single_objective,
@@ -14,6 +14,7 @@ from comity.report.measures import (
     preference_text,
     regret_of,
 )
+from comity.report.names import name_of
 from comity.report.tables.layout import empty_table, fill_measures
 from comity.report.terms import terms_of
 from comity.runs.schema import Results
@@ -44,8 +45,8 @@ def _run_caption(results: Results) -> str:
 def clients_table(results: Results) -> Table:
     """Return one row per client: its preference, if there are several objectives, and scores."""
     clients, single_objective = results["per_client"], has_single_objective(results)
-    table = empty_table("Clients", None)
-    table.add_column("client", justify="right")
+    table = empty_table("Clients", marks_text(clients) or None)
+    table.add_column("client")
     if not single_objective:
         table.add_column("preference")
     for name in clients[0]["objectives"]:
@@ -54,12 +55,17 @@ def clients_table(results: Results) -> Table:
         table.add_column("scalarised", justify="right", style="bold")
     if "optimum" in clients[0]:
         table.add_column("regret", justify="right")
+    marked = all("mark" in client for client in clients)
+    if marked:
+        table.add_column("trivial", justify="right")
+        table.add_column("outcome")
     for client in clients:
         table.add_row(
-            str(client["client"]),
+            Text(name_of(client)),
             *([] if single_objective else [preference_text(client["preference"])]),
             *(number(value) for value in client["objectives"].values()),
             *([] if single_objective else [number(client["scalarised"])]),
             *([number(regret_of(client))] if "optimum" in client else []),
+            *([number(client["trivial"]), client["mark"]] if marked else []),
         )
     return table

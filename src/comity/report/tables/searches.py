@@ -7,7 +7,7 @@ from rich.text import Text
 
 from comity.report.captions import origin_of, search_caption, search_columns, searches_caption
 from comity.report.measures import (
-    best_rows,
+    compared_cells,
     fold_label,
     number,
     preference_text,
@@ -62,9 +62,9 @@ def searches_table(results: SearchComparisonResults) -> Table:
     add_measures(table, measures)
     for heading in ("candi- dates", "steps"):
         table.add_column(heading, justify="right", min_width=6)
-    best = {measure.name: best_rows(rows, measure) for measure in measures}
-    for index, row in enumerate(rows):
-        cells = [measure_cell(row, measure, best[measure.name][index]) for measure in measures]
+    compared = compared_cells(rows, measures, results.get("trivial"))
+    for row, row_cells in zip(rows, compared, strict=True):
+        cells = map(measure_cell, row_cells)
         steps = with_unit(mean_steps(row), ("", "k", "M", "G"))
         table.add_row(Text(fold_label(row["search"])), *cells, number(row["candidates"]), steps)
     add_baselines(table, results, measures, "–", "–")

@@ -56,7 +56,7 @@ def spanned_table(results: PerClientResults) -> Table:
     rows, shows = results["rows"], results["shows"]
     models = {"ours": results.get("models", {}).get("ours", "kept")}  # nothing is printed
     caption = (
-        f"{_MEANINGS[shows]} Mean over clients ± standard deviation over seeds. "
+        f"{_MEANINGS[shows]} Mean over clients ± population standard deviation over seeds. "
         f"{reproduction_caption({'table': results['table'], 'models': models})} "
         f"Reference point: {vector(results['reference_point'])}."
     )

@@ -1,0 +1,120 @@
+"""The registry of algorithms: shipped ones by name, a user's own as ``module:class``."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+from comity.algorithms.base import Algorithm, Declaration
+from comity.algorithms.taxonomy import find_cell
+from comity.core.importing import imported, is_reference
+from comity.errors import UserError, unknown
+from comity.settings import build
+
+A = TypeVar("A", bound=type[Algorithm])
+_REGISTRY: dict[str, type[Algorithm]] = {}
+_PACKAGE = "comity."
+
+
+def algorithm(
+    name: str, *, title: str, paper: str, place: str, method: str, communication: str
+) -> Callable[[A], A]:
+    """Register an algorithm under a name; the arguments are the fields of its `Declaration`."""
+    find_cell(place)
+
+    def declare(cls: A) -> A:
+        if "losses" not in cls.needs and implies_losses(cls):
+            raise TypeError(
+                f"{cls.__name__}.needs must contain 'losses': it has another need, a build of its "
+                "own, or surveys gradients or losses."
+            )
+        shipped = _REGISTRY.get(name, cls).__module__.startswith(_PACKAGE)
+        if shipped and not cls.__module__.startswith(_PACKAGE):
+            raise UserError(
+                f"algorithm '{name}' of {cls.__module__}: Comity has one of this name; declare "
+                "yours under another."
+            )
+        if re.fullmatch(r"[\w-]+", name) is None:
+            raise UserError(
+                f"algorithm '{name}' of {cls.__module__}: a name has letters, digits, _ and -."
+            )
+        cls.declaration = Declaration(name, title, paper, place, method, communication)
+        _REGISTRY[name] = cls
+        return cls
+
+    return declare
+
+
+def implies_losses(cls: type[Algorithm]) -> bool:
+    """Return whether something that an algorithm declares works with differentiable losses only."""
+    wraps = cls.build is not Algorithm.build
+    return wraps or bool(cls.needs) or bool({"gradients", "losses"} & set(cls.surveys))
+
+
+def algorithms() -> dict[str, type[Algorithm]]:
+    """Return all registered algorithms by name."""
+    return dict(_REGISTRY)
+
+
+def find(name: str) -> type[Algorithm]:
+    """Return an algorithm.
+
+    Args:
+        name: Name of a registered algorithm, or ``module:class`` of your own.
+
+    Raises:
+        UserError: there is none of this name.
+    """
+    if is_reference(name):
+        return _own(name)
+    if name not in _REGISTRY:
+        raise UserError(
+            f"{unknown('algorithm', name, _REGISTRY)} One of your own is named module:class."
+        )
+    return _REGISTRY[name]
+
+
+def _own(reference: str) -> type[Algorithm]:
+    """Return the algorithm ``module:class``."""
+    cls = imported("algorithm", reference)
+    if not (isinstance(cls, type) and issubclass(cls, Algorithm)):
+        kind = cls.__name__ if isinstance(cls, type) else f"a {type(cls).__name__}"
+        raise UserError(f"algorithm '{reference}' is {kind}, not a class of comity.Algorithm.")
+    _check_declared(cls, reference)
+    return cls
+
+
+def _check_declared(cls: type[Algorithm], name: str) -> None:
+    """Refuse a class without a declaration of its own; one that it inherits is another's."""
+    if "declaration" not in vars(cls):
+        raise UserError(
+            f"algorithm '{name}' is not declared: put @comity.algorithm(name, title=…, …) above "
+            "its class."
+        )
+
+
+def name_of(choice: object) -> str:
+    """Return the name by which `find` finds an algorithm, in other processes too if it can.
+
+    Args:
+        choice: A name, which stays as it is, or a class. A class that can be imported becomes
+            ``module:class``. Shipped ones, and those of a script or a notebook, which no other
+            process can import, have their declared name.
+    """
+    if not (isinstance(choice, type) and issubclass(choice, Algorithm)):
+        return str(choice)
+    cls = choice
+    _check_declared(cls, cls.__qualname__)
+    module = cls.__module__
+    importable = getattr(sys.modules.get(module), cls.__qualname__, None) is cls
+    if not importable or module == "__main__" or module.startswith(_PACKAGE):
+        return cls.declaration.name
+    return f"{module}:{cls.__qualname__}"
+
+
+def make(name: str, values: Mapping[str, Any]) -> Algorithm:
+    """Return an algorithm with the given settings; a wrong one is a `UserError`."""
+    cls = find(name)
+    return build(cls, values, where=cls.declaration.name)

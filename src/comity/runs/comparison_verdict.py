@@ -1,0 +1,154 @@
+"""The verdict on a comparison, in words: who gained, whether federating paid, how sure that is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from comity.runs.differences import ENOUGH_SEEDS
+from comity.runs.directory import Run
+from comity.runs.schema import ComparisonRow, ComparisonVerdict, Difference, Mark
+from comity.runs.verdict import MARKS, TOLERANCE, compare_values
+
+ALONE = "no-communication"
+"""The algorithm whose clients learn alone."""
+_MOST = 6  # entries of which a sentence speaks
+_SURE = 0.05
+
+
+def marks_of(runs: Sequence[Run]) -> dict[str, dict[Mark, int]]:
+    """Return the number of clients of several runs with each mark, under ``marks``.
+
+    Nothing for runs of an older version, which have no marks.
+
+    Args:
+        runs: The runs of an entry.
+    """
+    if not all("verdict" in run.results for run in runs):
+        return {}
+    counts = [run.results["verdict"]["counts"] for run in runs]
+    return {"marks": {mark: sum(count[mark] for count in counts) for mark in MARKS}}
+
+
+def comparison_verdict(rows: Sequence[ComparisonRow], tests: int) -> ComparisonVerdict:
+    """Return the verdict on a comparison.
+
+    Args:
+        rows: Its rows, with marks and paired differences.
+        tests: The number of paired tests.
+    """
+    seeds = min(len(row["seeds"]) for row in rows)
+    several = len({row["preferences"] for row in rows}) > 1
+
+    def name(row: ComparisonRow) -> str:
+        return f"{row['algorithm']}, {row['preferences']}" if several else row["algorithm"]
+
+    sentences = [
+        *_mark_texts(rows, name),
+        *_below_text(rows, name),
+        *_paid_texts(rows, name),
+        *_seeds_text(seeds),
+    ]
+    if tests > 1:
+        sentences.append(
+            f"{tests} paired t-tests were made; p after Holm's correction accounts for that."
+        )
+    return {
+        "sentences": sentences,
+        "tolerance": TOLERANCE,
+        "seeds": seeds,
+        "tests": tests,
+        "enough_seeds": seeds >= ENOUGH_SEEDS,
+    }
+
+
+Name = Callable[[ComparisonRow], str]
+
+
+def _mark_texts(rows: Sequence[ComparisonRow], name: Name) -> list[str]:
+    """Return how many clients of each row gained over the trivial baseline, or are constant."""
+    texts = []
+    starts: dict[Mark, str] = {
+        "gained": "Clients that gained over the trivial baseline",
+        "constant": "Clients whose model gives every test sample the same answer",
+    }
+    for mark, start in starts.items():
+        known = [row for row in rows if "marks" in row]
+        if mark == "constant":
+            known = [row for row in known if row["marks"]["constant"]]
+        parts = [
+            f"{name(row)} {row['marks'][mark]} of {sum(row['marks'].values())}" for row in known
+        ]
+        if parts:
+            texts.append(f"{start}: {_some(parts)}.")
+    return texts
+
+
+def _below_text(rows: Sequence[ComparisonRow], name: Name) -> list[str]:
+    """Return which rows are below the trivial baseline in what clients want."""
+    below = []
+    for row in rows:
+        value = row["metrics"].get("mean_scalarised")
+        line = row.get("trivial", {}).get("mean_scalarised")
+        if value is not None and line is not None and compare_values(value["mean"], line) < 0:
+            below.append(name(row))
+    return [f"Worse than the trivial baseline on average: {_some(below)}."] if below else []
+
+
+def _paid_texts(rows: Sequence[ComparisonRow], name: Name) -> list[str]:
+    """Return for each row that federates whether that paid, against learning alone."""
+    federating = [row for row in rows if not is_alone(row["algorithm"])]
+    if len(federating) == len(rows):
+        return [f"Nobody learns alone here, so whether federating pays is open: add {ALONE}."]
+    texts = []
+    for row in federating:
+        gain = next((g for other, g in row.get("paired", {}).items() if is_alone(other)), None)
+        if gain is not None:
+            texts.append((gain["mean"], f"{name(row)}: {_paid_text(row, gain)}"))
+    ranked = [text for _, text in sorted(texts, key=lambda pair: -pair[0])]
+    rest = len(ranked) - _MOST
+    more = [f"The table of differences has {rest} more."] if rest > 0 else []
+    return [*ranked[:_MOST], *more]
+
+
+def is_alone(entry: str) -> bool:
+    """Whether clients learn alone in an entry of a comparison."""
+    return entry.partition("[")[0].partition("+")[0] == ALONE
+
+
+def _paid_text(row: ComparisonRow, gain: Difference) -> str:
+    what = "pooling the data" if row["centralised"] else "federating"
+    counts = gain.get("clients")
+    paid = f"{what} against learning alone, "
+    if counts is not None:
+        total = counts["better"] + counts["level"] + counts["worse"]
+        paid = (
+            f"{what} paid for {counts['better']} of {total} clients against learning alone "
+            f"({counts['level']} level, {counts['worse']} worse off), "
+        )
+    count, mean, interval = len(gain["each"]), gain["mean"], gain.get("interval")
+    paid += f"mean {mean:+.3g}"
+    if count == 1:
+        return f"{paid}; one seed gives no interval."
+    if interval is None:
+        return f"{paid}, the same in all {count} seeds."
+    paid += f", 95 % interval {interval[0]:.3g} to {interval[1]:.3g} over {count} seeds"
+    if count < ENOUGH_SEEDS:
+        return f"{paid}: too few to decide."
+    p = gain.get("p_holm")
+    if p is None or p >= _SURE:
+        return f"{paid}: not decided."
+    return f"{paid}: {'better' if mean > 0 else 'worse'} (p = {p:.2g} after Holm's correction)."
+
+
+def _seeds_text(seeds: int) -> list[str]:
+    if seeds >= ENOUGH_SEEDS:
+        return []
+    counted = "1 seed is" if seeds == 1 else f"{seeds} seeds are"
+    return [
+        f"Attention: {counted} few; take at least {ENOUGH_SEEDS} before believing a difference."
+    ]
+
+
+def _some(parts: Sequence[str]) -> str:
+    rest = len(parts) - _MOST
+    return ", ".join(parts[:_MOST]) + (f" and {rest} more" if rest > 0 else "")
