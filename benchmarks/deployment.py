@@ -40,20 +40,22 @@ def killed(home: Path, seed: int) -> dict[str, Any]:
 
     Args:
         home: Directory for everything; it must not exist.
-        seed: Decides who is killed, and when: some time after some round.
+        seed: Decides who is killed, and when: after some round, a share of a round's time later.
     """
     dice = random.Random(seed)
     file = banks(home, sites=3, rounds=ROUNDS, seed=1)
     victim, after = dice.choice(["server", *file.names]), dice.randrange(ROUNDS + 1)
-    pause = dice.uniform(0.0, 1.0 if after else 4.0)
+    share = dice.random()
     began = time.monotonic()
     with Parties(file) as parties:
         parties.start()
         while parties.rounds() < after:
-            time.sleep(0.01)
-        time.sleep(pause)
+            time.sleep(0.002)
+        time.sleep(share * (time.monotonic() - began) / after if after else share)
         moment, done = time.monotonic() - began, parties.rounds()
         hit = parties.kill(victim)
+        if victim == "server" and (home / "server" / "results.json").is_file():
+            hit = False  # the federation was over, only the process was not
         if hit:
             parties.start(victim)
         codes = parties.wait()

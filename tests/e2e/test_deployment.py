@@ -187,11 +187,11 @@ def test_real_processes_equal_the_simulation(name, tmp_path):
         assert not equal(parties.file, *absent[:2])  # an absence changes bits
 
 
-@pytest.mark.parametrize("seed", [4, 10])
+@pytest.mark.parametrize("seed", [4, 31])
 def test_a_kill_at_a_random_moment_changes_nothing(seed, tmp_path):
-    """Seed 4 kills a site, seed 10 the server."""
+    """Seed 4 kills a site, seed 31 the server, each soon after a round in the middle."""
     found = killed(tmp_path / "home", seed)
-    assert found["killed"] == {4: "site-0", 10: "server"}[seed]
+    assert found["killed"] == {4: "site-0", 31: "server"}[seed]
     assert set(found["codes"].values()) == {0}
     assert found["absences"] == []
     kept, last, _ = simulation(found["file"])
