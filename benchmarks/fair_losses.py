@@ -41,6 +41,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "ends": {"normalise": "ends"},
     "ends, Tchebycheff": {"normalise": "ends", "scalarisation": "smooth-tchebycheff"},
     "initial, warm-up": {"normalise": "initial", "warm_up": 0.25},
+    "units, warm-up": {"normalise": "units", "warm_up": 0.25},
 }
 """Settings of the learner by the name of a row; ``initial`` is the thesis'."""
 PROBLEMS: dict[str, dict[str, Any]] = {
