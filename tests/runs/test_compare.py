@@ -18,11 +18,11 @@ from comity.runs.compare import (
     open_comparison,
     run_plan,
     seed_list,
-    split_entries,
     spread_of,
     start_comparison,
     with_common_reference,
 )
+from comity.runs.entries import split_entries
 
 SHORT = {"clients": 2, "rounds": 1, "chunk": 2}
 
