@@ -60,7 +60,7 @@ def journey(name: str, sent: dict, base: dict, lossy=("w",)) -> tuple[bytes, dic
 @example((np.float32([[178 * TINY]]), np.float32([[0.0]])), "int8")
 def test_no_entry_is_further_off_than_the_table_says(pair, name):
     sent, base = pair
-    body, decoded = journey(name, {"w": sent}, {"w": base})
+    _, decoded = journey(name, {"w": sent}, {"w": base})
     moved = sent.astype(np.float64) - base
     for row, result in zip(moved, decoded["w"].astype(np.float64), strict=True):
         most = np.abs(row).max()
@@ -177,7 +177,7 @@ def test_bodies_of_another_length_are_refused():
     layout = {"w": ("f4", (1, 8))}
     bomb = zlib.compress(bytes(1 << 24))
     for wrong in (body[:-1], body + b"x", b"", b"nonsense", bomb, zlib.compress(bytes(11))):
-        with pytest.raises(ValueError, match="deflated|length"):
+        with pytest.raises(ValueError, match=r"deflated|length"):
             encoding.decode(wrong, layout, base)
 
 
