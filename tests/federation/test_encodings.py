@@ -14,6 +14,7 @@ import torch
 from comity.configuration import Travel, message_sizes
 from comity.core.encodings import Encoded, Encoding
 from comity.core.fleet import Fleet
+from comity.errors import UserError
 from comity.federation.agreement import Agreement
 from comity.federation.clients import Clients
 from comity.federation.encoder import encode_fleet
@@ -384,12 +385,12 @@ def test_a_false_result_and_a_false_length_are_refused():
 def test_an_unknown_base_is_refused_and_named(tmp_path):
     """A site whose disk was replaced by an old copy does not hold what the server measures from."""
     configuration = people(encoding="int8")
-    deployment = Deployment(configuration, tmp_path)
+    deployment = Deployment(configuration, tmp_path, quorum=0)
     rounds = deployment.loop.rounds()
     next(rounds)
     next(rounds)
     server = deployment.loop.servers[0]
     server._posted = Fleet({n: t + 1.0 for n, t in server._posted.tensors.items()})
-    with pytest.raises(Exception, match="answered"):
+    with pytest.raises(UserError, match="answered"):
         next(rounds)
     assert {i.text for i in deployment.incidents if i.text} == {"refused: message not taken: base"}
