@@ -139,7 +139,8 @@ def _call(graph: Graph, node: Node, values: Mapping[Node, Any]) -> Any:
     name = name_of(node.target)
     if name == _IGNORED:
         return None
-    result, shape = node.meta["val"], ()
+    result = node.meta["val"]
+    shape: tuple[int, ...] = ()
     if isinstance(result, Tensor):
         shape = tuple(result.shape)
         if result.dtype not in (torch.float32, torch.bool) and name not in (*SHAPING, "getitem"):
