@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from comity.core.storage import write_whole
@@ -51,7 +52,8 @@ class _Box:
 def _ours(directory: Path) -> Iterator[Path]:
     """Yield the files of messages in a directory; others are somebody else's."""
     if directory.is_dir():
-        yield from (path for path in directory.iterdir() if _NAME.fullmatch(path.name))
+        paths = [path for path in directory.iterdir() if _NAME.fullmatch(path.name)]
+        yield from (path for path in paths if path.is_file())
 
 
 def _read(path: Path) -> bytes:
@@ -74,10 +76,11 @@ def _write(directory: Path, name: str, message: bytes) -> None:
 
 
 def _keep_only(directory: Path, names: Collection[str]) -> None:
-    """Remove messages with other names."""
+    """Remove messages with other names, where we may; they do no harm."""
     for path in _ours(directory):
         if path.name not in names:
-            path.unlink(missing_ok=True)
+            with suppress(OSError):
+                path.unlink()
 
 
 class FilesServerTransport:
