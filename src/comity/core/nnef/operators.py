@@ -202,12 +202,10 @@ def _conv(
     value: Value,
     weight: Value,
     bias: Value | None = None,
-    stride: Sequence[int] = (1,),
-    padding: Sequence[int] = (0,),
-    dilation: Sequence[int] = (1,),
-    groups: int = 1,
+    *window: Any,
 ) -> Value:
-    axes = len(shape) - 2
+    axes, usual = len(shape) - 2, ((1,), (0,), (1,), 1)
+    stride, padding, dilation, groups = (*window, *usual[len(window) :])
     return graph.write(
         *("conv", value, weight, 0.0 if bias is None else ranked(graph, bias, 2)),
         result=shape,
@@ -250,10 +248,9 @@ def _batch_norm(
     weight: Value | None,
     bias: Value | None,
     mean: Value,
-    variance: Value,
-    momentum: float,
-    epsilon: float,
+    *rest: Any,
 ) -> list[Value]:
+    variance, _, epsilon = rest
     if weight is None or bias is None:
         raise UnknownOperatorError("batch_norm without weights")
     operands = value, *(ranked(graph, row, 2) for row in (mean, variance, bias, weight))
