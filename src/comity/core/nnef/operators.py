@@ -204,7 +204,8 @@ def _conv(
     bias: Value | None = None,
     *window: Any,
 ) -> Value:
-    axes, usual = len(shape) - 2, ((1,), (0,), (1,), 1)
+    axes = len(shape) - 2
+    usual: tuple[Any, ...] = ((1,), (0,), (1,), 1)
     stride, padding, dilation, groups = (*window, *usual[len(window) :])
     return graph.write(
         *("conv", value, weight, 0.0 if bias is None else ranked(graph, bias, 2)),
