@@ -18,6 +18,7 @@ import comity as library
 import tests.tiny  # noqa: F401  (which makes its problems known)
 from comity.cli import main
 from comity.datasets.shipped import DATASETS, shipped
+from tests.nnef_referees import assert_same_everywhere
 
 SHORT = ("--clients", "3", "--rounds", "2", "--workers", "1")
 FEW = ("--set", "supervised.local_steps=5")
@@ -176,6 +177,16 @@ def test_export_to_onnx(call, runs, tmp_path):
     np.testing.assert_allclose(values, expected, atol=1e-5)
 
 
+def test_export_to_nnef(call, runs, tmp_path):
+    target = tmp_path / "model.nnef"
+    said = call("export", "any", "--client", 2, *WISH, target)
+    assert str(target) in said
+    assert str(tmp_path / "model.card.md") in said
+    rows = library.open(runs / "any").configuration.get_problem().columns()["inputs"][:1]
+    assert_same_everywhere(target, library.open(runs / "any").model_for(2, [0.7, 0.3]), rows)
+    assert "--force" in call("export", "any", "--client", 2, target, code=2)
+
+
 # -- bad input -----------------------------------------------------------------------------
 
 PREFERENCES = {
@@ -248,7 +259,7 @@ def test_environments_have_no_rows(call):
 def test_bad_targets(call, runs):
     said = call("export", "any", "--client", 1, "model.pt", code=2)
     assert "model.pt" in said
-    assert ".safetensors or .onnx" in said
+    assert ".safetensors, .onnx or .nnef" in said
     said = call("export", "any", "--client", 1, "nowhere/model.safetensors", code=2)
     assert "cannot write nowhere/model.safetensors" in said
     said = call("predict", "any", "--client", 1, "rows.csv", "--out", "nowhere/a.csv", code=2)

@@ -71,7 +71,7 @@ def predict(
 
 def export(
     path: RunPath,
-    target: Annotated[Path, typer.Argument(help="model.safetensors or model.onnx.")],
+    target: Annotated[Path, typer.Argument(help="model.safetensors, model.onnx or model.nnef.")],
     client: Client = None,
     preference: Preference = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,

@@ -99,6 +99,17 @@ def digest_of(sealed: bytes) -> str:
     return sealed[-DIGEST - SIGNATURE : -SIGNATURE].hex()
 
 
+def is_whole(data: bytes) -> bool:
+    """Return whether some bytes are a sealed message with nothing missing, changed or added."""
+    tail = _DIGEST + _SIGNATURE
+    if len(data) < _HEADER.size + tail or not data.startswith(_MAGIC):
+        return False
+    (length,) = struct.unpack_from(">Q", data, _HEADER.size - 8)
+    if length != len(data) - _HEADER.size - tail:
+        return False
+    return hashlib.sha256(data[:-tail]).digest() == data[-tail:-_SIGNATURE]
+
+
 def round_of(sealed: bytes) -> int:
     """Return the round of a message, from its header alone; 0 if it is too short."""
     return int.from_bytes(sealed[8:12], "big")

@@ -37,12 +37,13 @@ def export(
     """Write a client's model to a file for use without Comity, and its card; return the model.
 
     The card of ``model.safetensors`` is ``model.card.md``: what the model is, what it learned from,
-    how well it does for whom, and its limits. Both files of one model, .safetensors and .onnx, have
-    one card.
+    how well it does for whom, and its limits. All files of one model, .safetensors, .onnx and
+    .nnef, have one card.
 
     Args:
         run: A finished run.
-        target: The file to write; its name ends in .safetensors or .onnx.
+        target: The file to write; its name ends in .safetensors or .onnx. A name that ends in .nnef
+            is a directory.
         client: Number or name of the client.
         preference: One weight per objective, for models that take any preference; default: the
             client's own.
@@ -52,10 +53,16 @@ def export(
     page, content = target.with_suffix(".card.md"), card(run, client, preference)
     files = _files_beside(page, content, force=force)
     export_model(run, target, client, preference, force=force)
-    content["files"] = {**files, target.name: checksum(target)}
+    content["files"] = {**files, **_checksums(target)}
     with writing(page):
         write_whole(page, card_text(content).encode())
     return target
+
+
+def _checksums(target: Path) -> dict[str, str]:
+    """Return the SHA-256 of a model's file, or of each file of its directory."""
+    files = sorted(target.iterdir()) if target.is_dir() else [target]
+    return {str(file.relative_to(target.parent)): checksum(file) for file in files}
 
 
 def _files_beside(page: Path, content: Card, *, force: bool) -> dict[str, str]:

@@ -28,6 +28,7 @@ from comity.problems.answers import logit_of_yes
 from comity.problems.networks import ActorCritic
 from comity.runs.directory import Run
 from comity.runs.model_files import about
+from comity.runs.nnef import write_nnef
 from comity.runs.rows import read_inputs
 
 _POINTWISE: dict[str, type[nn.Module]] = {
@@ -119,7 +120,8 @@ def export_model(
 
     Args:
         run: A finished run.
-        target: The file to write; its name ends in .safetensors or .onnx.
+        target: The file to write; its name ends in .safetensors or .onnx. A name that ends in .nnef
+            is a directory.
         client: Number or name of the client.
         preference: One weight per objective, for models that take any preference; default: the
             client's own.
@@ -142,6 +144,9 @@ def export_model(
         content = _onnx(module, problem, header)
         with writing(target):
             write_whole(target, content)
+    elif target.suffix == ".nnef":
+        with writing(target):
+            write_nnef(target, module, _example(problem), header)
     else:
         layers = list(_flat(module))
         header["layers"] = [_described(layer) for layer in layers]
@@ -158,8 +163,8 @@ def check_target(target: Path, *, force: bool) -> Path:
         target: The file.
         force: Whether an existing file may be overwritten.
     """
-    if target.suffix not in (".safetensors", ".onnx"):
-        raise UserError(f"{target}: the name must end in .safetensors or .onnx.")
+    if target.suffix not in (".safetensors", ".onnx", ".nnef"):
+        raise UserError(f"{target}: the name must end in .safetensors, .onnx or .nnef.")
     if target.exists() and not force:
         raise UserError(f"{target} exists already; choose another name, or overwrite it: --force.")
     return target
@@ -272,6 +277,18 @@ def _meaning(module: nn.Module, problem: Problem) -> str:
     return f"outputs of shape {list(shape)}, as the losses of {problem.name} take them"
 
 
+def _example(problem: Problem) -> Tensor:
+    """Return inputs of two samples, which only show type and shape."""
+    if isinstance(problem, DataProblem):
+        example = problem.columns()["inputs"][:2]
+        if len(example) == 2:
+            return example
+        return example.new_zeros((2, *example.shape[1:]))  # the user's rows are not here
+    assert isinstance(problem, EnvironmentProblem)
+    shape = problem.environment().observation_space.shape
+    return torch.zeros(2, int(np.prod(shape)))
+
+
 def _onnx(module: nn.Module, problem: Problem, header: Mapping[str, Any]) -> bytes:
     """Return the model in ONNX for any number of rows, with the header in its metadata."""
     if find_spec("onnx") is None or find_spec("onnxscript") is None:
@@ -279,19 +296,11 @@ def _onnx(module: nn.Module, problem: Problem, header: Mapping[str, Any]) -> byt
             "a .onnx file needs two packages more: pip install 'comity[onnx]'; a .safetensors file "
             "needs none."
         )
-    if isinstance(problem, DataProblem):
-        example = problem.columns()["inputs"][:2]
-        if len(example) < 2:  # a run on the user's rows has none of them
-            example = example.new_zeros((2, *example.shape[1:]))
-    else:
-        assert isinstance(problem, EnvironmentProblem)
-        shape = problem.environment().observation_space.shape
-        example = torch.zeros(2, int(np.prod(shape)))
     with _quiet():
         try:
             program = torch.onnx.export(
                 module,
-                (example,),
+                (_example(problem),),
                 dynamo=True,
                 verbose=False,
                 input_names=["inputs"],
