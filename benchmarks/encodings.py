@@ -35,11 +35,11 @@ from comity.runs.execute import execute, start_run
 
 PROBLEMS: dict[str, dict[str, Any]] = {
     "deep-sea-treasure": {
-        "algorithm": "fedpref", "clients": 4, "rounds": 10, "dqn": {"local_steps": 500},
+        "algorithm": "fedpref", "clients": 6, "rounds": 20, "dqn": {"local_steps": 1000},
     },
     "adult-gender-dp": {"algorithm": "fedpref", "clients": 6, "rounds": 10},
     "cifar10-small": {
-        "algorithm": "fedavg", "clients": 3, "rounds": 3, "supervised": {"local_epochs": 1},
+        "algorithm": "fedavg", "clients": 3, "rounds": 6, "supervised": {"local_epochs": 1},
     },
 }  # fmt: skip
 """Settings of a run by problem."""
