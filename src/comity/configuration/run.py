@@ -93,6 +93,10 @@ class Configuration(Settings):
     fine_tune: FineTune = setting(
         "none", "none; replace-last: no mixing in the last round; extra:K: K rounds' work more"
     )
+    encoding: Literal["none", "exact", "float16", "int8", "int4"] = setting(
+        "none",
+        "how models travel: whole (none), or what changed: exact, float16, int8 or int4",
+    )
     validation_episodes: int = setting(1, "episodes that judge a model in a round", at_least=1)
     test_episodes: int = setting(1, "episodes that judge a model at the end", at_least=1)
     evaluate_every: int = setting(
@@ -160,6 +164,11 @@ class Configuration(Settings):
         """Return the number of participants of a round among this many clients: ⌈p N⌉."""
         # 0.07 * 100 is a little more than 7 in floating point, and must not become 8
         return max(1, math.ceil(round(self.participation * clients, 9)))
+
+    @property
+    def extra_rounds(self) -> int:
+        """Rounds of fine-tuning after the last delivery."""
+        return int(self.fine_tune.partition(":")[2] or 0)
 
     @property
     def keeps_together(self) -> bool:
