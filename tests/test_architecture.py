@@ -23,6 +23,7 @@ LEVELS = {
     "version": 0,
     "core": 1,
     "datasets": 2,
+    "links": 2,
     "problems": 3,
     "learners": 4,
     "algorithms": 5,
@@ -63,6 +64,7 @@ SHARED_BY_ALGORITHMS = {
 
 DELAYED: dict[tuple[str, str], str] = {
     ("comity.report", "comity.report.writing"): "matplotlib and plotly take seconds to import",
+    ("comity.report.plan", "comity.report.writing"): "the same; a plan needs no picture",
     ("comity.federation.parties", "comity.federation.transports.grpc"): "grpcio is an extra",
 }
 """Imports inside functions that are needed: (module, imported module) -> reason. Keep it short."""
@@ -77,6 +79,8 @@ options of the command line, and entry points of the API. This list only gets sh
 OPTIONAL = {
     "cryptography": "comity.federation.keys",
     "grpc": "comity.federation.transports.grpc",
+    "sgp4": "comity.links.orbits",
+    "skyfield": "comity.links.orbits",
 }
 """Libraries of extras with one door each: library -> the only module that imports it."""
 

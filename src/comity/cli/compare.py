@@ -10,6 +10,7 @@ import typer
 from comity.cli.options import (
     COMPARED,
     FIGURES,
+    LINKS,
     RUN,
     Json,
     Out,
@@ -22,6 +23,7 @@ from comity.cli.options import (
     pop_problem,
     read_config,
     seeds_of,
+    with_links,
     with_settings,
 )
 from comity.cli.run import carry_out
@@ -33,7 +35,7 @@ _SHARED = (
 )
 
 
-@with_settings({name: RUN[name] for name in _SHARED} | COMPARED | FIGURES)
+@with_settings({name: RUN[name] for name in _SHARED} | COMPARED | LINKS | FIGURES)
 def compare(
     *,
     algorithms: Annotated[
@@ -61,7 +63,7 @@ def compare(
     wrapper = values.pop("wrapper", None)  # further entries, not a setting of all
     encodings = values.pop("encodings", None)
     figures = values.pop("figures", "png")
-    values = read_config(config) | named(problem) | values
+    values = with_links(read_config(config), values) | named(problem) | values
     apply_settings(values, settings)
     subject = pop_problem(values)
     for name in ("algorithm", "seed"):  # a comparison has several

@@ -19,6 +19,7 @@ from comity.algorithms.wrappers import Wrapper, find_wrapper
 from comity.core.preferences import preferences
 from comity.core.typing import FloatArray
 from comity.errors import unknown
+from comity.links.settings import Links
 from comity.problems import Problem
 from comity.problems.base import EVEN
 from comity.settings import Settings, setting
@@ -114,6 +115,9 @@ class Configuration(Settings):
     )
     chunk: int = setting(10, "clients trained as one stack by one process", at_least=1)
     threads: int = setting(1, "threads of one process; more may change bits", at_least=1)
+    links: Links | None = setting(
+        None, "links that exist at times only: a table with a contact plan and its rules"
+    )
     algorithm_settings: dict[str, Any] = setting({}, "settings of the algorithm")
     learner_settings: dict[str, Any] = setting({}, "settings of the learner")
     wrapper_settings: dict[str, Any] = setting({}, "settings of the wrapper")
@@ -202,6 +206,7 @@ class Configuration(Settings):
     def to_toml(self) -> str:
         """Return the file: run-level settings, then one table each for the three parts."""
         values = self.model_dump(exclude=set(TABLES))
+        values.pop("links" if self.links is None else "rounds")  # a contact plan decides them
         if self.wrapper != "none":
             values[self.wrapper] = self.wrapper_settings
         values[self.algorithm_name] = self.algorithm_settings
