@@ -18,6 +18,7 @@ from comity.errors import UserError
 from comity.federation.agreement import Agreement
 from comity.federation.engines.deployed import DeployedEngine, Incident, Terms
 from comity.federation.hello import Greeting
+from comity.federation.initial_model import check_initial_model
 from comity.federation.loop import RoundLoop
 from comity.federation.server import RoundRecord, Server
 from comity.federation.transports.base import ServerTransport
@@ -113,6 +114,7 @@ def serve(
         if on_status is not None:
             on_status(status)
 
+    check_initial_model(file)
     run = _opened(file, out)
     if run.finished:
         if not terms.wait:
