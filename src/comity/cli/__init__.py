@@ -7,7 +7,18 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from comity.cli import compare, deploy, describe, models, pretrain, reproduce, run, search, show
+from comity.cli import (
+    charter,
+    compare,
+    deploy,
+    describe,
+    models,
+    pretrain,
+    reproduce,
+    run,
+    search,
+    show,
+)
 from comity.errors import RefusedError, UserError
 from comity.version import __version__
 
@@ -41,6 +52,7 @@ for _command in (
 ):
     app.command()(_command)
 app.command("list")(show.list_)
+app.add_typer(charter.app)
 
 
 @app.callback(invoke_without_command=True)

@@ -94,6 +94,12 @@ FIGURES = {
 }
 """Option for the format of pictures; not a setting of the run."""
 
+CHARTER = {
+    "charter": SettingOption(Path, "Simulate the session of a charter, exactly as it is."),
+    "site": SettingOption(list[Path], "With --charter: a site file with rows; may be repeated."),
+}
+"""Options for the simulation of a charter; not settings of the run."""
+
 Problem = Annotated[str | None, typer.Argument(help="What to learn; see: list problems.")]
 Set = Annotated[
     list[str] | None,

@@ -202,8 +202,7 @@ def parse_federation(
     if not isinstance(sites, Mapping) or len(sites) < 1:
         raise UserError(f"{path}: [sites] is missing: name each site, e.g. [sites.bank-a].")
     for name in sites:
-        if not name or set(name) - set(_NAME):
-            raise UserError(f"{path}: site '{name}': use small letters, digits and hyphens.")
+        check_site_name(name, f"{path}: site")
     for name, reason in _OWN.items():
         if name in values:
             raise UserError(f"{path}: {name} has no place in a federation file: {reason}.")
@@ -236,6 +235,17 @@ def parse_federation(
     identity = hashlib.sha256(content).hexdigest()
     about = build(Session, session, "session")
     return FederationFile(path, identity, values, entries, entry, about)
+
+
+def check_site_name(name: str, where: str) -> None:
+    """Refuse a name that no site can have.
+
+    Args:
+        name: The name.
+        where: What is named, for messages.
+    """
+    if not name or set(name) - set(_NAME):
+        raise UserError(f"{where} '{name}': use small letters, digits and hyphens.")
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,6 @@ from typing import Any
 
 from comity.errors import UserError
 
-
 MOST_BYTES = 1 << 20
 """Size of the largest document that parties exchange."""
 

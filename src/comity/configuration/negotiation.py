@@ -107,7 +107,8 @@ def _range(name: str, value: Any, label: str, where: str) -> Range:
         if kind not in ("count", "seconds") or set(value) != {"from", "to"}:
             raise UserError(f"{label}: {_forms(kind)}")
         least, most = (_value(value[end], kind, label) for end in ("from", "to"))
-        assert not isinstance(least, str) and not isinstance(most, str)
+        assert not isinstance(least, str)
+        assert not isinstance(most, str)
         if least > most:
             raise UserError(f"{label}: from = {least} is above to = {most}.")
         return Interval(least, most)
@@ -274,7 +275,8 @@ def _candidates(offered: Value, range: Range, field: str, answers: Answers) -> l
     numbers = {offered, *named}
 
     def distance(value: Value) -> tuple[float, float]:
-        assert not isinstance(value, str) and not isinstance(offered, str)
+        assert not isinstance(value, str)
+        assert not isinstance(offered, str)
         return math.fabs(value - offered), value
 
     return sorted(numbers, key=distance)

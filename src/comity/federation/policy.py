@@ -110,7 +110,9 @@ def _partner_faults(policy: Policy, configuration: Configuration) -> list[str]:
     partners = configuration.clients - 1
     if partners >= policy.least_partners:
         return []
-    return [f"least_partners = {policy.least_partners}: this federation has {partners} other sites."]
+    return [
+        f"least_partners = {policy.least_partners}: this federation has {partners} other sites."
+    ]
 
 
 def _row_faults(policy: Policy, rows: Mapping[str, Mapping[str, int]]) -> list[str]:
