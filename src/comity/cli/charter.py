@@ -51,7 +51,9 @@ def offer(
     from comity.configuration.negotiation import parse_ranges
     from comity.federation.keys import read_certificate
 
-    draft = read_config(Path(source)) if source.endswith(".toml") else {"problem": source}
+    draft: dict[str, Any] = {"problem": source}
+    if source.endswith(".toml"):
+        draft = read_config(Path(source))
     for name, value in {"algorithm": algorithm, "rounds": rounds}.items():
         if value is not None:
             draft[name] = value

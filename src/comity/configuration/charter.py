@@ -82,6 +82,17 @@ class Offer:
         sites: Mapping[str, Any] = self.document.get("sites", {})
         return sites
 
+    def session(self, values: Mapping[str, Value]) -> FederationFile:
+        """Return the offered session with other values.
+
+        Args:
+            values: Values by negotiable field.
+        """
+        document = copy.deepcopy(dict(self.document))
+        for field, value in values.items():
+            _put(document, _place(field, document), value)
+        return _draft(document, self.draft.path, b"")
+
     def charter(self, values: Mapping[str, Value], sites: Mapping[str, str]) -> dict[str, Any]:
         """Return the values of a charter.
 
@@ -191,7 +202,8 @@ def make_offer(draft: Mapping[str, Any], table: Mapping[str, Any]) -> bytes:
     offer = {**document, NEGOTIABLE: {field: range.plain() for field, range in ranges.items()}}
     _offer(offer, path, b"", None)
     lines = [f"{field} = {range.text()}\n" for field, range in ranges.items()]  # in their order
-    return (tomli_w.dumps(document) + f"\n[{NEGOTIABLE}]\n" + "".join(lines)).encode()
+    text = tomli_w.dumps(document, multiline_strings=True)
+    return (text + f"\n[{NEGOTIABLE}]\n" + "".join(lines)).encode()
 
 
 def _values(document: Mapping[str, Any], path: Path) -> dict[str, Value]:

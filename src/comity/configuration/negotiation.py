@@ -35,6 +35,13 @@ _MOST = 100  # values in one list
 _LARGEST = 1e9  # number
 
 
+def in_words(value: Value) -> str:
+    """Return a value as tables and sentences have it: ``true``, ``900``, ``int8``."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+
+
 @dataclass(frozen=True)
 class Interval:
     """All numbers from the least to the most, both included."""
@@ -46,7 +53,8 @@ class Interval:
         return isinstance(value, int | float) and self.least <= value <= self.most
 
     def __str__(self) -> str:
-        return f"{self.least} to {self.most}" if self.least < self.most else str(self.least)
+        ends = (self.least, self.most) if self.least < self.most else (self.least,)
+        return " to ".join(map(in_words, ends))
 
     @property
     def named(self) -> tuple[Value, ...]:
@@ -72,7 +80,7 @@ class Values:
         return value in self.named
 
     def __str__(self) -> str:
-        return " or ".join(str(value).lower() for value in self.named)
+        return " or ".join(map(in_words, self.named))
 
     def plain(self) -> list[Value]:
         """Return the values as a file holds them."""

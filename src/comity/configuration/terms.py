@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from comity.configuration.files import read_toml
-from comity.configuration.negotiation import Range, Value, common, read_ranges
+from comity.configuration.negotiation import Range, Value, common, in_words, read_ranges
 from comity.settings import Settings, build, setting
 
 
@@ -83,7 +83,7 @@ def range_faults(terms: MemberTerms, fixed: Mapping[str, Value]) -> list[str]:
         fixed: Values by negotiable field.
     """
     return [
-        f"{field} = {str(value).lower()}: the terms accept {terms.ranges[field]}."
+        f"{field} = {in_words(value)}: the terms accept {terms.ranges[field]}."
         for field, value in fixed.items()
         if field in terms.ranges and value not in terms.ranges[field]
     ]

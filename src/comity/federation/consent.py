@@ -23,7 +23,15 @@ from comity.configuration.charter import (
 )
 from comity.configuration.federation_file import FederationFile, check_site_name, parse_federation
 from comity.configuration.files import MOST_BYTES, read_document
-from comity.configuration.negotiation import Outcome, Range, agree, conflicts, read_ranges
+from comity.configuration.negotiation import (
+    Outcome,
+    Range,
+    Value,
+    Values,
+    agree,
+    conflicts,
+    read_ranges,
+)
 from comity.configuration.terms import MemberTerms, accepted, range_faults
 from comity.errors import RefusedError, UserError
 from comity.federation.agreement import Agreement
@@ -33,6 +41,7 @@ from comity.federation.parties import site_certificate
 from comity.federation.policy import charter_faults, policy_faults, terms_faults
 
 Kind = Literal["answer", "consent"]
+_DECISIVE = ("guard", "encoding")  # fields that decide what leaves, and how many bytes
 _SIGNATURE = re.compile(rb'\n\[signature\]\nvalue = "([0-9a-f]{128})"\n\Z')
 
 
@@ -98,19 +107,7 @@ def answer(
         raise RefusedError(
             f"{offer.draft.path} invites {', '.join(offer.invited)}, and not '{name}'."
         )
-    configuration = offer.draft.configuration()
-    fixed = file_values(offer.draft, configuration)
-    accepts = accepted(terms, offer.ranges)
-    reasons = [
-        *policy_faults(terms, configuration, Agreement(configuration)),
-        *terms_faults(terms, offer.draft, configuration),
-        *range_faults(terms, {f: value for f, value in fixed.items() if f not in offer.ranges}),
-        *(
-            f"{field}: the offer has {offer.ranges[field]}; the terms accept {terms.ranges[field]}."
-            for field, range in accepts.items()
-            if range is None
-        ),
-    ]
+    accepts, reasons = _considered(offer, terms)
     values: dict[str, object] = {"version": 1, "offer": offer.draft.identity, "name": name}
     if keys is not None:
         values["certificate"] = keys.certificate.pem.decode()
@@ -122,6 +119,43 @@ def answer(
         lines = [f"{field} = {range.text()}\n" for field, range in ranges.items()]
         body += "\n[accepts]\n" + "".join(lines)
     return signed("answer", body.encode(), keys), reasons
+
+
+def _considered(offer: Offer, terms: MemberTerms) -> tuple[dict[str, Range | None], list[str]]:
+    """Return what a member accepts per negotiable field, and the reasons if it refuses.
+
+    A fault that only some values of a field have costs these values; one that all have is a reason.
+    """
+    fixed = file_values(offer.draft, offer.draft.configuration())
+    accepts = accepted(terms, offer.ranges)
+    decisive = [f for f in _DECISIVE if isinstance(accepts.get(f), Values)]
+    chosen = {field: range.named[0] for field in decisive if (range := accepts[field])}
+    for field in decisive:
+        range = accepts[field]
+        assert range is not None
+        faults = {v: _faults(offer, terms, {**chosen, field: v}) for v in range.named}
+        shared = set.intersection(*map(set, faults.values()))
+        kept = tuple(value for value, own in faults.items() if set(own) == shared)
+        accepts[field] = Values(kept or range.named)
+        chosen[field] = (kept or range.named)[0]
+    reasons = _faults(offer, terms, chosen)
+    reasons += range_faults(terms, {f: v for f, v in fixed.items() if f not in offer.ranges})
+    reasons += [
+        f"{field}: the offer has {offer.ranges[field]}; the terms accept {terms.ranges[field]}."
+        for field, range in accepts.items()
+        if range is None
+    ]
+    return accepts, reasons
+
+
+def _faults(offer: Offer, terms: MemberTerms, values: Mapping[str, Value]) -> list[str]:
+    """Return a sentence per rule that the offered session breaks with some values."""
+    file = offer.session(values)
+    configuration = file.configuration()
+    return [
+        *policy_faults(terms, configuration, Agreement(configuration)),
+        *terms_faults(terms, file, configuration),
+    ]
 
 
 def read_answer(path: str | Path) -> Answer:

@@ -8,6 +8,7 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
+from comity.configuration.negotiation import in_words
 from comity.report.tables.layout import empty_table
 
 _TITLES = {
@@ -27,10 +28,10 @@ def agreement_table(found: Mapping[str, Any], ranges: Mapping[str, object]) -> T
     members = found["members"]
     table = empty_table(f"Charter {found['charter'][:12]}: {len(members)} members", None)
     table.add_column("", no_wrap=True)
-    table.add_column("agreed")
+    table.add_column("agreed", no_wrap=True)
     table.add_column("offered, or why not")
     for field, value in found["values"].items():
-        table.add_row(Text(field), Text(str(value).lower()), Text(str(ranges[field])))
+        table.add_row(Text(field), Text(in_words(value)), Text(str(ranges[field])))
     for name, key in members.items():
         table.add_row(Text(name), "takes part", Text(key or "no certificate yet"))
     for name, fields in found["left_out"].items():
