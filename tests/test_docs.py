@@ -86,7 +86,7 @@ def test_shell(text, tmp_path, monkeypatch):
             row = "fedprox" if "supervised.local_steps=2" in more else "fedavg"
             row = "fedfb" if words[2].startswith("praffl") else row
             more = [*more, "--rows", row, "--seeds", "1"]
-        if "--config" in words:
+        if "--config" in words or "--charter" in words:
             more = []
         monkeypatch.setattr(sys, "argv", [*words, *more])
         with pytest.raises(SystemExit) as exit:

@@ -105,18 +105,6 @@ def test_consents_are_shown_once_they_are_verified(home):
         assert words in text
 
 
-def test_a_simulation_without_site_files_has_stand_in_rows(home):
-    code, text = call(
-        *(home, "run", "--charter", "federation.toml", "--preferences", "same:0.5,0.5"),
-        *("--out", "stand-ins", "--json"),
-    )
-    assert code == 0, text
-    assert "random rows stand in for those of bank-a, bank-b, bank-c" in text
-    results = json.loads(text.splitlines()[-1])
-    assert [row["preference"] for row in results["per_client"]] == [[0.5, 0.5]] * 3
-    assert [row["name"] for row in results["per_client"]] == list(BANK_TERMS)
-
-
 REFUSALS = {
     "a refusal": (
         ("charter", "answer", "offer.toml", "--terms", "strict.toml", "--key", "bank-a.key"),
