@@ -8,7 +8,9 @@ from typing import Annotated, Any
 import typer
 
 from comity.cli.options import (
+    COMPARED,
     FIGURES,
+    LINKS,
     RUN,
     Json,
     Out,
@@ -21,6 +23,7 @@ from comity.cli.options import (
     pop_problem,
     read_config,
     seeds_of,
+    with_links,
     with_settings,
 )
 from comity.cli.run import carry_out
@@ -28,11 +31,11 @@ from comity.cli.terminal import show
 
 _SHARED = (
     *("preset", "clients", "rounds", "partition", "sizes", "split_ratio"),
-    *("participation", "keep", "guard", "wrapper"),
+    *("participation", "keep", "guard", "encoding", "wrapper"),
 )
 
 
-@with_settings({name: RUN[name] for name in _SHARED} | FIGURES)
+@with_settings({name: RUN[name] for name in _SHARED} | COMPARED | LINKS | FIGURES)
 def compare(
     *,
     algorithms: Annotated[
@@ -54,11 +57,13 @@ def compare(
     as_json: Json = False,
 ) -> None:
     """Run several algorithms over several seeds and set them side by side."""
-    from comity.runs.compare import split_entries, start_comparison, with_wrapper
+    from comity.runs.compare import start_comparison
+    from comity.runs.entries import split_entries, with_wrapper
 
     wrapper = values.pop("wrapper", None)  # further entries, not a setting of all
+    encodings = values.pop("encodings", None)
     figures = values.pop("figures", "png")
-    values = read_config(config) | named(problem) | values
+    values = with_links(read_config(config), values) | named(problem) | values
     apply_settings(values, settings)
     subject = pop_problem(values)
     for name in ("algorithm", "seed"):  # a comparison has several
@@ -69,6 +74,7 @@ def compare(
         algorithms=with_wrapper(split_entries(algorithms), wrapper),
         seeds=seeds_of(seeds),
         preferences=distributions if preferences is None else preferences.split(),
+        encodings=None if encodings is None else encodings.split(","),
         out=out,
         **values,
     )

@@ -57,6 +57,9 @@ RUN = {
     "fine_tune": SettingOption(
         str, "none; replace-last: no mixing in the last round; extra:K: K more rounds' training."
     ),
+    "encoding": SettingOption(
+        str, "How models travel: none (whole), or what changed: exact, float16, int8, int4."
+    ),
     "wrapper": SettingOption(
         str,
         "confree: a conflict-free step in place of the server's mean; scaled-mean: its control.",
@@ -64,6 +67,27 @@ RUN = {
     ),
 }
 """Settings of a run."""
+
+LINKS = {
+    "contacts": SettingOption(
+        str, "A contact plan (CSV): links that exist at times only; see: plan.", flag="--links"
+    ),
+    "collect": SettingOption(
+        str, "With --links, when the server mixes: all, count:5/12h or every:6h."
+    ),
+}
+"""Settings of links that have an option."""
+
+PASSES = {
+    "days": SettingOption(float, "Length of the plan."),
+    "start": SettingOption(str, "Its beginning (2026-03-01T12:00); default: the newest epoch."),
+    "uplink": SettingOption(int, "Bit/s from a station to a satellite."),
+    "downlink": SettingOption(int, "Bit/s from a satellite to a station or satellite."),
+    "mask": SettingOption(float, "Least elevation above the horizon in degrees."),
+    "between": SettingOption(bool, "Contacts between satellites, too."),
+    "reach": SettingOption(float, "Largest distance between satellites in km."),
+}
+"""Settings of the passes of satellites."""
 
 SEARCH = {
     "generator": SettingOption(
@@ -85,7 +109,7 @@ SEARCH_FEDERATION = {
         str, "What trains each candidate; see: list algorithms. Or module:class."
     ),
     "clients": SettingOption(int, "Clients of each candidate."),
-    **{name: RUN[name] for name in ("rounds", "seed", "keep")},
+    **{name: RUN[name] for name in ("rounds", "seed", "keep", "encoding")},
 }
 """Settings of the federations of a search."""
 
@@ -99,6 +123,11 @@ CHARTER = {
     "site": SettingOption(list[Path], "With --charter: a site file with rows; may be repeated."),
 }
 """Options for the simulation of a charter; not settings of the run."""
+
+COMPARED = {
+    "encodings": SettingOption(str, "Each algorithm under each of these: none,exact,int8,int4."),
+}
+"""Options of a comparison that multiply its entries."""
 
 Problem = Annotated[str | None, typer.Argument(help="What to learn; see: list problems.")]
 Set = Annotated[
@@ -190,6 +219,22 @@ def apply_settings(values: dict[str, Any], settings: list[str] | None) -> None:
             if not isinstance(table, dict):
                 raise UserError(f"--set {text}: '{path[0]}' is not a table of settings.")
             table[path[1]] = value
+
+
+def with_links(values: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
+    """Return values with the options of links in their table.
+
+    Args:
+        values: Values of a file.
+        given: Values of the command line; those of links are taken out of it.
+    """
+    links = {name: given.pop(name) for name in LINKS if name in given}
+    if not links:
+        return values
+    table = values.get("links", {})
+    if not isinstance(table, Mapping) or not (table or "contacts" in links):
+        raise UserError("--collect is about links: name a contact plan with --links, too.")
+    return {**values, "links": {**table, **links}}
 
 
 def pop_problem(values: dict[str, Any]) -> Any:

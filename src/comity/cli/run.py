@@ -12,6 +12,7 @@ import typer
 from comity.cli.options import (
     CHARTER,
     FIGURES,
+    LINKS,
     RUN,
     Json,
     Out,
@@ -21,6 +22,7 @@ from comity.cli.options import (
     apply_settings,
     named,
     read_config,
+    with_links,
     with_settings,
     workers_of,
 )
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
     from comity.searches import Search
 
 
-@with_settings(RUN | FIGURES | CHARTER)
+@with_settings(RUN | LINKS | FIGURES | CHARTER)
 def run(
     *,
     problem: Problem = None,
@@ -52,7 +54,7 @@ def run(
     sites = values.pop("site", None) or []
     if charter is None and sites:
         raise UserError("--site means nothing without --charter.")
-    values = read_config(config) | named(problem) | values
+    values = with_links(read_config(config), values) | named(problem) | values
     apply_settings(values, settings)
     started = start_run(values, out) if charter is None else _session(charter, sites, values, out)
     configuration = started.configuration

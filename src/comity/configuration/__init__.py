@@ -1,7 +1,7 @@
 """The complete configuration of a run: every value that decides its bits.
 
 `run` has the settings, `layers` the sources of values and their order, `checks` what is refused,
-`assemble` puts them together, `files` reads them.
+`assemble` puts them together, `files` reads them; `travel` derives what travels.
 """
 
 from comity.configuration.assemble import configure
@@ -9,7 +9,9 @@ from comity.configuration.checks import check_complete
 from comity.configuration.files import parse_setting, read_toml
 from comity.configuration.grids import axes, grid_entries, grids, with_grids
 from comity.configuration.layers import Layer, PresetEntry, merged, named_presets, preset, presets
+from comity.configuration.planning import contact_plan, planned, planned_sizes
 from comity.configuration.run import DEFAULT_PRESET, EXCHANGES, RUN_SETTINGS, Configuration
+from comity.configuration.travel import Travel, message_sizes
 
 __all__ = [
     "DEFAULT_PRESET",
@@ -18,14 +20,19 @@ __all__ = [
     "Configuration",
     "Layer",
     "PresetEntry",
+    "Travel",
     "axes",
     "check_complete",
     "configure",
+    "contact_plan",
     "grid_entries",
     "grids",
     "merged",
+    "message_sizes",
     "named_presets",
     "parse_setting",
+    "planned",
+    "planned_sizes",
     "preset",
     "presets",
     "read_toml",

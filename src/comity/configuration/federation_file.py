@@ -18,7 +18,7 @@ from pydantic import StringConstraints
 
 from comity.algorithms import find as find_algorithm
 from comity.configuration.assemble import configure
-from comity.configuration.files import MOST_BYTES, read_document, read_toml
+from comity.configuration.files import MOST_BYTES, plan_beside, read_document, read_toml
 from comity.configuration.run import Configuration
 from comity.configuration.terms import Policy, read_terms
 from comity.core.importing import is_reference
@@ -197,7 +197,7 @@ def parse_federation(
         content: Bytes whose SHA-256 is the identity.
         allowed: As for `read_federation`.
     """
-    values = dict(values)
+    values = plan_beside(dict(values), path)
     sites, server, session = (values.pop(name, {}) for name in _TABLES)
     if not isinstance(sites, Mapping) or len(sites) < 1:
         raise UserError(f"{path}: [sites] is missing: name each site, e.g. [sites.bank-a].")

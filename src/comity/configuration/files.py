@@ -13,8 +13,22 @@ MOST_BYTES = 1 << 20
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """Return the values in a configuration file."""
-    return read_document(path)[1]
+    """Return the values in a configuration file; a contact plan may lie beside it."""
+    return plan_beside(read_document(path)[1], path)
+
+
+def plan_beside(values: dict[str, Any], path: Path) -> dict[str, Any]:
+    """Return values in which the path of a contact plan that lies beside their file is whole.
+
+    Args:
+        values: Content of the file.
+        path: The file.
+    """
+    links = values.get("links")
+    if not isinstance(links, dict) or not isinstance(name := links.get("contacts"), str):
+        return values
+    beside = path.parent / name
+    return values | {"links": {**links, "contacts": str(beside if beside.is_file() else name)}}
 
 
 def read_document(path: Path, most: int | None = None) -> tuple[bytes, dict[str, Any]]:

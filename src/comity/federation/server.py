@@ -8,7 +8,7 @@ of the next round that a client takes part in.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
@@ -18,38 +18,15 @@ from comity.algorithms import Round, Survey
 from comity.configuration import Configuration
 from comity.core.fleet import Fleet
 from comity.core.mixing import TARGET, Mixing, Pick, mixed, who_from_whom
-from comity.core.rng import stream
-from comity.core.storage import strip_prefix
-from comity.core.typing import BoolArray, FloatArray, NamedArrays
+from comity.core.storage import add_prefix, strip_prefix
+from comity.core.typing import NamedArrays
+from comity.federation.agreement import Agreement, Exchange
 from comity.federation.clients import initial_fleet
+from comity.federation.encoder import encode_fleet, posted_after
 from comity.federation.messages import ClientUpdate, RoundRequest, Verdict, expanded
-
-
-@dataclass
-class RoundRecord:
-    """One round as the server saw it, for the history."""
-
-    round: int
-    clients: tuple[int, ...]
-    """Clients that answered."""
-    clusters: list[list[int]] | None = None
-    """Partition of the clients, for algorithms that keep one."""
-    chosen: bool = False
-    """The models of this round are those that all clients keep so far."""
-    worth: float | None = None
-    """Mean hypervolume on validation data that clients report, where one round is kept for all."""
-    conflict: dict[str, float] | None = None
-    """Measures of the wrapper: how much updates were against each other."""
-    diagnostics: dict[str, Any] = field(default_factory=dict)
-    """Other diagnostics of the algorithm, as plain values."""
-    mixing: FloatArray | None = None
-    """Weight of each client's update (columns) in each client's server model (rows)."""
-    bytes_up: int = 0
-    bytes_down: int = 0
-    events: list[str] = field(default_factory=list)
-    """Incidents, one sentence each."""
-    absent: dict[str, tuple[int, ...]] = field(default_factory=dict)
-    """Clients that were asked and did not answer, by exchange: survey, round or finish."""
+from comity.federation.participants import mixes, participants
+from comity.federation.record import RoundRecord
+from comity.federation.schedule import Schedule
 
 
 class Server:
@@ -76,6 +53,15 @@ class Server:
         """Rounds that are finished."""
         models = initial_fleet(configuration, 1) if initial is None else initial
         self._template = models.group(*self.algorithm.sends)
+        self._agreement = Agreement(configuration)
+        self._travel = self._agreement.travel
+        self._posted: Fleet | None = None
+        """Models that clients last received, as they decoded them: the base of both directions, one
+        row per client. Only the delivery of an answered request counts. None: models travel whole.
+        """
+        if self._travel.encoding is not None:
+            self._posted = self._initial(tuple(self._travel.sent), self.clients).clone()
+        self._schedule = None if configuration.links is None else Schedule(configuration)
         self._best = -np.inf
         self._rows: Fleet | None = None
         self._route: dict[int, int] = {}
@@ -102,41 +88,68 @@ class Server:
 
     def request(self) -> tuple[RoundRequest, RoundRecord]:
         """Return the request of the next round, and its record."""
-        number = self.done + 1
+        number, schedule = self.done + 1, self._schedule
+        if schedule is not None:
+            clients = schedule.senders(number)
+            request = replace(self._request(number, clients, False), work=schedule.work(number))
+            record = schedule.opened(RoundRecord(number, clients))
+            return self._with_waiting(request, schedule.delivered(clients)), record
         clients = participants(self.configuration, self.clients, number)
-        record = RoundRecord(number, clients)
-        models = self._deliver(clients, record)
         alone = not mixes(self.configuration, number)
-        return self._request(number, clients, models, alone), record
+        request = self._delivering(self._request(number, clients, alone))
+        return request, RoundRecord(number, clients)
 
     def last_request(self) -> tuple[RoundRequest, RoundRecord]:
-        """Return the last delivery to all clients.
-
-        It delivers no models where the last mixing was replaced by training.
-        """
+        """Return the last delivery; no models where the last mixing was replaced by training."""
         number = self.configuration.rounds + 1
         clusters = self.algorithm.diagnostics().get("clusters")
         record = RoundRecord(number, self.clients, clusters)
         delivers = self.configuration.fine_tune != "replace-last" and self.algorithm.communicates
-        models = self._deliver(self.clients, record) if delivers else None
-        return self._request(number, self.clients, models, alone=True), record
+        request = self._request(number, self.clients, alone=True)
+        if delivers and self._schedule is not None and self.done == self.configuration.rounds:
+            waiting = self._schedule.delivered(self.clients, last=True)
+            return self._with_waiting(request, waiting), record
+        return self._delivering(request) if delivers else request, record
 
     def end(self) -> RoundRequest:
         """Return the request that ends the federation: the last verdicts."""
-        return self._request(self.configuration.rounds + 2, self.clients, None, alone=True)
+        return self._request(self.configuration.rounds + 2, self.clients, alone=True)
 
-    def _request(
-        self, number: int, clients: tuple[int, ...], models: Fleet | None, alone: bool
-    ) -> RoundRequest:
+    def _request(self, number: int, clients: tuple[int, ...], alone: bool) -> RoundRequest:
         verdicts = tuple(self._verdicts.get(client, Verdict()) for client in clients)
-        return RoundRequest(number, clients, models, alone=alone, verdicts=verdicts)
+        posted = None if self._posted is None else self._posted.select(self._places(clients))
+        return RoundRequest(number, clients, None, alone=alone, verdicts=verdicts, posted=posted)
 
-    def _deliver(self, clients: Sequence[int], record: RoundRecord) -> Fleet | None:
-        """Return the server models of some clients; None as long as nothing was mixed."""
+    def _delivering(self, request: RoundRequest) -> RoundRequest:
+        """Return a request with the server models of its clients, once something was mixed."""
+        models = self._present(request.clients)
+        return request if models is None else self._encoded(request, models)
+
+    def _present(self, clients: Sequence[int]) -> Fleet | None:
+        """Return the server models of some clients; None before anything was mixed."""
         if self._rows is None or not self.algorithm.communicates:
             return None
-        record.bytes_down += bytes_of(self._rows, len(clients))
         return self._rows.select([self._route[client] for client in clients])
+
+    def _with_waiting(self, request: RoundRequest, models: Mapping[int, Fleet]) -> RoundRequest:
+        """Return a request with the models that clients were sent earlier, as far as any were."""
+        if not models:
+            return request
+        held = request.posted
+        if held is None:
+            held = self._initial(tuple(next(iter(models.values()))), request.clients)
+        rows = [models.get(client, held.select([p])) for p, client in enumerate(request.clients)]
+        undelivered = frozenset(request.clients) - models.keys()
+        return replace(self._encoded(request, Fleet.cat(rows)), undelivered=undelivered)
+
+    def _encoded(self, request: RoundRequest, models: Fleet) -> RoundRequest:
+        """Return a request with models, encoded where they are to be."""
+        encoding, posted = self._travel.encoding, request.posted
+        if encoding is None or posted is None:
+            return replace(request, models=models)
+        models, encoded = encode_fleet(encoding, tuple(self._travel.sent), models, posted)
+        posted = posted_after(posted, models)
+        return replace(request, models=models, encoded=encoded, posted=posted)
 
     # -- updates ---------------------------------------------------------------------------
 
@@ -145,8 +158,7 @@ class Server:
     ) -> RoundRequest:
         """Return the request to those who answered the survey, with the server's broadcast."""
         request = self._answered(request, survey, record, "survey")
-        record.bytes_up += _bytes(survey)
-        sound = _finite_rows(survey)
+        sound = survey.finite()
         for client in np.array(survey.clients, dtype=np.int64)[~sound].tolist():
             record.events.append(
                 f"{self.configuration.named(client)}, round {record.round}: its losses or "
@@ -156,7 +168,6 @@ class Server:
         self._survey = Survey(usable.clients, usable.statistics, usable.models)
         broadcast = self.algorithm.broadcast(self._survey)
         count = len(request.clients)
-        record.bytes_down += 8 * count * sum(values.size for values in broadcast.values())
         rows = {name: np.repeat(values[None], count, 0) for name, values in broadcast.items()}
         return replace(request, broadcast=rows)
 
@@ -164,11 +175,14 @@ class Server:
         """Check and mix the updates of a round; verdicts on them go with the next requests."""
         request = self._answered(request, update, record, "round")
         self.done = record.round
+        if self._schedule is not None:
+            record.ages = self._schedule.answered(update.clients)
         self._choose(update, record)
         failed: set[int] = set()
         if update.models is not None and update.clients:
-            record.bytes_up += _bytes(update)
             failed = self._mix(request, update, record)
+        if self._schedule is not None:
+            self._schedule.post(self.done, self._present)
         self._survey = None
         self._verdicts |= {
             client: Verdict(record.round, record.chosen, client in failed)
@@ -177,22 +191,33 @@ class Server:
 
     def take_last(self, request: RoundRequest, update: ClientUpdate, record: RoundRecord) -> None:
         """Choose the round to keep after the last delivery."""
-        self._answered(request, update, record, "finish")
+        self._answered(request, update, record, "finish", self.configuration.extra_rounds)
         self._choose(update, record)
         self._verdicts |= {
             client: Verdict(record.round, record.chosen) for client in update.clients
         }
 
     def _answered(
-        self, request: RoundRequest, update: ClientUpdate, record: RoundRecord, exchange: str
+        self,
+        request: RoundRequest,
+        update: ClientUpdate,
+        record: RoundRecord,
+        exchange: Exchange,
+        extra: int = 0,
     ) -> RoundRequest:
-        """Return the request to those who answered; note the others as absent."""
+        """Return the request to those who answered; note bytes, absences and what was received."""
+        for part in request.apart():
+            record.bytes_down += self._agreement.request_bytes(exchange, part, extra)
+        record.bytes_up += self._agreement.update_bytes(update)
         answered = set(update.clients)
         absent = tuple(client for client in request.clients if client not in answered)
         if absent:
             record.absent[exchange] = absent
         record.clients = update.clients
-        return request.only(update.clients)
+        request = request.only(update.clients)
+        if self._posted is not None and request.posted is not None and exchange != "survey":
+            self._posted.put(self._places(update.clients), request.posted)
+        return request
 
     def _choose(self, update: ClientUpdate, record: RoundRecord) -> None:
         """Decide whether this round serves all clients together better than the one they keep.
@@ -221,12 +246,17 @@ class Server:
                 f"{self.configuration.named(client)}, round {number}: its model is no longer "
                 "finite; rolled back to its start and left out"
             )
+        models = update.models
+        if self._schedule is not None:
+            sound &= self._schedule.fresh(clients, record)
+            now = self._previous(tuple(models), clients)
+            models, start = self._schedule.rebased(clients, models, start, now)
         rows = np.flatnonzero(sound)
         if not len(rows):
             record.events.append(f"round {number}: nobody sent a usable model; nothing was mixed")
             return failed
         senders = tuple(clients[row] for row in rows)
-        sent = update.models.select(expanded(rows, len(update.models) // len(clients)))
+        sent = models.select(expanded(rows, len(models) // len(clients)))
         start = start.select(np.repeat(rows, len(sent) // len(rows)))
         round = Round(
             number=number,
@@ -253,10 +283,13 @@ class Server:
         record.mixing = who_from_whom(mixings, sizes, self.clients, senders)
         return failed
 
-    def ensemble(self, update: ClientUpdate, record: RoundRecord) -> Fleet:
-        """Return what every client gets of the models that all of them hand over."""
+    def ensemble(
+        self, request: RoundRequest, update: ClientUpdate, record: RoundRecord
+    ) -> RoundRequest:
+        """Return a request with what every client gets of the models that all hand over."""
         assert update.models is not None
-        record.bytes_up += _bytes(update)
+        record.bytes_down += self._agreement.request_bytes("collect", request)
+        record.bytes_up += self._agreement.update_bytes(update)
         sound = update.models.finite()
         models = update.models.clone()
         broken = np.flatnonzero(~sound)  # a weight of zero would not remove what is not finite
@@ -267,8 +300,7 @@ class Server:
         tensors = self.algorithm.ensemble(models, sizes)
         count = len(self.clients)
         delivered = Fleet({k: t.expand(count, *t.shape) for k, t in tensors.items()})
-        record.bytes_down += bytes_of(delivered, count)
-        return delivered
+        return replace(request, models=delivered)
 
     def _start(self, request: RoundRequest, update: ClientUpdate) -> Fleet:
         """Return what each client started from: the delivered model, or its last upload."""
@@ -313,6 +345,9 @@ class Server:
         if waiting:
             route.update({client: len(rows) + i for i, client in enumerate(waiting)})
             rows = Fleet.cat([rows, self._previous(tuple(sent), waiting)])
+        if self._schedule is not None:
+            after = rows.select([route[client] for client in self.clients])
+            self._schedule.mixed(self._previous(tuple(sent), self.clients), after)
         self._rows, self._route = rows, route
 
     def _previous(self, names: Sequence[str], clients: Sequence[int]) -> Fleet:
@@ -327,12 +362,13 @@ class Server:
     def state(self) -> tuple[NamedArrays, dict[str, Any]]:
         """Return tensors and plain values that make the server go on as if never interrupted."""
         tensors: NamedArrays = {}
-        for name, fleet in (("rows", self._rows), ("uploads", self._uploads)):
+        fleets = {"rows": self._rows, "uploads": self._uploads, "posted": self._posted}
+        for name, fleet in fleets.items():
             if fleet is not None:
                 tensors.update({f"{name}/{k}": t.numpy() for k, t in fleet.tensors.items()})
         algorithm = self.algorithm.state()
         arrays = {k: v for k, v in algorithm.items() if isinstance(v, np.ndarray)}
-        tensors.update({f"algorithm/{k}": array for k, array in arrays.items()})
+        tensors |= add_prefix(arrays, "algorithm/")
         values = {
             "done": self.done,
             "route": [self._route.get(client, -1) for client in self.clients],
@@ -341,56 +377,22 @@ class Server:
         }
         if np.isfinite(self._best):
             values["best"] = self._best
+        if self._schedule is not None:
+            arrays, values["schedule"] = self._schedule.state()
+            tensors |= add_prefix(arrays, "schedule/")
         return tensors, values
 
     def load(self, tensors: NamedArrays, values: Mapping[str, Any]) -> None:
         """Restore what `state` returned."""
         self._rows = Fleet.from_arrays(strip_prefix(tensors, "rows/"))
         self._uploads = Fleet.from_arrays(strip_prefix(tensors, "uploads/"))
+        self._posted = Fleet.from_arrays(strip_prefix(tensors, "posted/"))
         self.done = values["done"]
         self._best = values.get("best", -np.inf)
         rows = dict(zip(self.clients, values["route"], strict=True))
         self._route = {client: row for client, row in rows.items() if row >= 0}
         verdicts = (Verdict(**verdict) for verdict in values["verdicts"])
         self._verdicts = dict(zip(self.clients, verdicts, strict=True))
+        if self._schedule is not None:
+            self._schedule.load(strip_prefix(tensors, "schedule/"), values["schedule"])
         self.algorithm.load({**values["algorithm"], **strip_prefix(tensors, "algorithm/")})
-
-
-def mixes(configuration: Configuration, number: int) -> bool:
-    """Return whether the server mixes after a round."""
-    replaced = configuration.fine_tune == "replace-last"
-    return not (replaced and number == configuration.rounds)
-
-
-def participants(
-    configuration: Configuration, clients: tuple[int, ...], number: int
-) -> tuple[int, ...]:
-    """Return the clients that are asked in a round: all, or a random selection."""
-    count = configuration.participants(len(clients))
-    if count == len(clients) or not mixes(configuration, number):
-        return clients
-    generator = stream(configuration.seed, "selection", number, clients[0])
-    return tuple(sorted(generator.choice(clients, count, replace=False).tolist()))
-
-
-def bytes_of(models: Fleet, clients: int) -> int:
-    """Return the bytes of the models of this many clients."""
-    each = sum(t[0].numel() * t.element_size() for t in models.tensors.values())
-    return each * clients
-
-
-def _bytes(update: ClientUpdate) -> int:
-    """Return the bytes of everything in an update."""
-    models = 0 if update.models is None else bytes_of(update.models, len(update.models))
-    return models + sum(values.nbytes for values in update.statistics.values())
-
-
-def _finite_rows(update: ClientUpdate) -> BoolArray:
-    """Return which clients sent only finite numbers."""
-    count = len(update.clients)
-    finite = np.ones(count, dtype=bool)
-    if update.models is not None:
-        finite &= update.models.finite().reshape(count, -1).all(axis=1)
-    for values in update.statistics.values():
-        finite &= np.isfinite(values).reshape(count, -1).all(axis=1)
-    return finite

@@ -20,7 +20,8 @@ from comity.federation.engines.deployed import DeployedEngine, Incident, Terms
 from comity.federation.hello import Greeting
 from comity.federation.initial_model import check_initial_model
 from comity.federation.loop import RoundLoop
-from comity.federation.server import RoundRecord, Server
+from comity.federation.record import RoundRecord
+from comity.federation.server import Server
 from comity.federation.transports.base import ServerTransport
 from comity.problems.schema import SchemaProblem
 from comity.runs.directory import CONFIG, Run
