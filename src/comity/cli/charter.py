@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from comity.cli.options import Json, Set, apply_settings, read_config
+from comity.cli.options import Json, Set, apply_settings
 from comity.cli.terminal import print_json, print_tables
 from comity.errors import RefusedError, UserError
 
@@ -48,12 +48,13 @@ def offer(
 ) -> None:
     """Write an offer: a draft of the session, and what may be negotiated."""
     from comity.configuration.charter import make_offer, read_offer
+    from comity.configuration.files import read_document
     from comity.configuration.negotiation import parse_ranges
     from comity.federation.keys import read_certificate
 
     draft: dict[str, Any] = {"problem": source}
     if source.endswith(".toml"):
-        draft = read_config(Path(source))
+        draft = read_document(Path(source))[1]
     for name, value in {"algorithm": algorithm, "rounds": rounds}.items():
         if value is not None:
             draft[name] = value
@@ -61,7 +62,7 @@ def offer(
     if certificate is not None:
         pem = read_certificate(certificate).pem.decode()
         apply_settings(draft, [f"server.certificate='''{pem}'''"])
-    _write(out, make_offer(draft, parse_ranges(negotiate or [])))
+    _write(out, make_offer(draft, parse_ranges(negotiate or []), Path(source)))
     made = read_offer(out)
     print(f"Offer {made.draft.identity[:12]}: {out}")
     _print_ranges("Negotiable", made.ranges)

@@ -40,6 +40,7 @@ _PLACES: dict[str, tuple[str, ...]] = {
     "relays": ("links", "relays"),
 }
 """Where a federation file has each negotiable field."""
+_OFFER = Path("offer")
 _QUORUM = 2  # of an offer that names none: a member alone needs no federation
 _MOST_INVITED = 1000
 
@@ -152,6 +153,11 @@ def _draft(
 ) -> FederationFile:
     """Return the session of an offer; where nobody is invited, members to come stand in it."""
     if not document.get("sites"):
+        if document.get("links"):
+            raise UserError(
+                f"{path}: [sites] is missing: with [links], name one member per client of the "
+                "contact plan, in the order of the clients' names."
+            )
         server = document.get("server")
         quorum = server.get("quorum") if isinstance(server, Mapping) else None
         count = min(quorum, _MOST_INVITED) if type(quorum) is int else _QUORUM
@@ -160,7 +166,7 @@ def _draft(
     return parse_federation(document, path, content, allowed)
 
 
-def make_offer(draft: Mapping[str, Any], table: Mapping[str, Any]) -> bytes:
+def make_offer(draft: Mapping[str, Any], table: Mapping[str, Any], path: Path = _OFFER) -> bytes:
     """Return an offer as a file.
 
     The offered value of a field is that of the draft. In a list of values it is the first.
@@ -169,6 +175,7 @@ def make_offer(draft: Mapping[str, Any], table: Mapping[str, Any]) -> bytes:
         draft: Values of a federation file, perhaps without ``[sites]``, perhaps with
             ``[negotiable]``.
         table: Further negotiable fields.
+        path: The draft's file, beside which a contact plan may lie.
     """
     document = copy.deepcopy(dict(draft))
     known = document.pop(NEGOTIABLE, {})
@@ -176,7 +183,6 @@ def make_offer(draft: Mapping[str, Any], table: Mapping[str, Any]) -> bytes:
     server = document.setdefault("server", {})
     if isinstance(server, dict) and len(document.get("sites") or ["any", "two"]) >= _QUORUM:
         server.setdefault("quorum", _QUORUM)
-    path = Path("offer")
     current = _values(document, path)
     for field, range in ranges.items():
         place = _place(field, document)
@@ -221,17 +227,16 @@ def file_values(file: FederationFile, configuration: Configuration) -> dict[str,
     """
     learner = configuration.learner_settings
     epochs = learner.get("local_epochs")
-    links: Any = file.values.get("links")
-    links = links if isinstance(links, Mapping) else {}
+    links = configuration.links
     return {
         "steps": f"{epochs} epochs" if epochs else learner["local_steps"],
-        "waiting": links.get("waiting", "pause"),
+        "waiting": "pause" if links is None else links.waiting,
         "guard": configuration.guard,
-        "encoding": getattr(configuration, "encoding", "none"),
+        "encoding": configuration.encoding,
         "model_format": file.session.model_format,
         "patience": file.server.patience,
         "server_silent": file.session.server_silent,
-        "relays": links.get("relays", "none"),
+        "relays": "none" if links is None else links.relays,
     }
 
 

@@ -213,8 +213,12 @@ def agree_on(offer: Offer, answers: Sequence[Answer]) -> tuple[bytes, Outcome]:
         raise RefusedError(_failure(len(outcome.members), quorum, known, ranges))
     certificates = {name: _pem(willing[name].certificate) for name in outcome.members}
     charter = offer.charter(outcome.values, certificates)
-    draft = parse_federation(charter, offer.draft.path, b"")
-    charter["session"].update(initial_model(draft.configuration()))
+    configuration = parse_federation(charter, offer.draft.path, b"").configuration()
+    charter["session"].update(initial_model(configuration))
+    if configuration.links is not None:  # the contact plan lies beside the charter: bind it, too
+        table = charter["links"]
+        table = {"contacts": table} if isinstance(table, str) else table
+        charter["links"] = {**table, "sha256": configuration.links.sha256}
     return tomli_w.dumps(charter, multiline_strings=True).encode(), outcome
 
 

@@ -8,6 +8,7 @@ from comity.configuration import Configuration
 from comity.configuration.charter import file_values
 from comity.configuration.federation_file import FederationFile, SiteFile
 from comity.configuration.terms import MemberTerms, Policy, range_faults
+from comity.configuration.travel import message_sizes
 from comity.errors import RefusedError
 from comity.federation.agreement import Agreement
 from comity.federation.parties import server_certificate
@@ -100,9 +101,9 @@ def terms_faults(
         faults.append(
             f"at_most_parameters = {terms.at_most_parameters}: the model has {parameters}."
         )
-    size = Agreement(configuration).bytes_per_round
+    size, _ = message_sizes(configuration)
     if 0 < terms.bytes_per_day < size:
-        faults.append(f"bytes_per_day = {terms.bytes_per_day}: one update has {size} bytes.")
+        faults.append(f"bytes_per_day = {terms.bytes_per_day}: one update may have {size} bytes.")
     return faults
 
 

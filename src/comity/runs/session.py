@@ -10,6 +10,7 @@ from comity.configuration import Configuration
 from comity.configuration.charter import Offer, file_values
 from comity.configuration.federation_file import FederationFile, SiteFile
 from comity.configuration.negotiation import Value
+from comity.configuration.travel import message_sizes
 from comity.errors import UserError
 from comity.federation.agreement import Agreement
 from comity.federation.consent import Answer, read_consent
@@ -61,7 +62,7 @@ def _client(
     pause = values["waiting"] == "pause"
     declined = " A member declines it if it does worse on its own validation than its own model."
     personal = f" {len(agreement.personal)} tensors stay personal." if agreement.personal else ""
-    silent = file.session.server_silent
+    silent, (size, _) = file.session.server_silent, message_sizes(configuration)
     statistics = ", ".join(agreement.statistics) or "no statistics"
     return {
         "topology": _topology(configuration),
@@ -72,7 +73,7 @@ def _client(
         + (declined if values["guard"] else "")
         + personal,
         "submission format": f"{len(agreement.tensors)} tensors, at most "
-        f"{agreement.bytes_per_round:,} bytes, encoding {values['encoding']}; {statistics}",
+        f"{size:,} bytes with all headers, encoding {values['encoding']}; {statistics}",
         "initial model": _initial(file, configuration),
         "failures": (f"server silent for {silent:g} s" if silent else "server silent, however long")
         + (": end, keep the state, go on later" if silent else ": wait")
@@ -86,14 +87,13 @@ def _server(
 ) -> dict[str, str]:
     """Return the fields of the thesis' table 6.3."""
     settings = ", ".join(f"{k} = {v}" for k, v in configuration.algorithm_settings.items())
-    links: Any = file.values.get("links") or {}
-    collect = links.get("collect") if isinstance(links, Mapping) else None
+    links = configuration.links
     patience, quorum = f"{values['patience']:g}", file.server.quorum
     return {
         "aggregation": configuration.label + (f" ({settings})" if settings else ""),
         "collection": f"the server asks all members each round and waits {patience} s at most"
-        if collect is None
-        else f"{collect}, by the contact plan",
+        if links is None
+        else f"{links.collect}, by the contact plan",
         "initial model": _initial(file, configuration),
         "failures": f"member silent for {patience} s: left out of the exchange; fewer than "
         f"{quorum} answers: asked again; a message that fails a check: as if it never came",
