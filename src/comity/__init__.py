@@ -41,12 +41,14 @@ if TYPE_CHECKING:  # the names of _NAMES, for type checkers
     from comity.problems import Samples as Samples
     from comity.problems.own_table import table_problem as table_problem
     from comity.report.card import export as export
+    from comity.report.plan import plan as plan
     from comity.runs.card import card as card
     from comity.runs.compare import Comparison as Comparison
     from comity.runs.directory import Run as Run
     from comity.runs.export import load_exported as load_exported
     from comity.runs.export import predict as predict
     from comity.runs.measuring import measure_rows as measure_rows
+    from comity.runs.plans import Plan as Plan
     from comity.searches import Generator as Generator
     from comity.searches import Search as Search
     from comity.searches import generator as generator
@@ -65,11 +67,13 @@ _NAMES = {
     "comity.problems": "DataProblem EnvironmentProblem Objective Problem Samples",
     "comity.problems.own_table": "table_problem",
     "comity.report.card": "export",
+    "comity.report.plan": "plan",
     "comity.runs.card": "card",
     "comity.runs.compare": "Comparison",
     "comity.runs.directory": "Run",
     "comity.runs.export": "load_exported predict",
     "comity.runs.measuring": "measure_rows",
+    "comity.runs.plans": "Plan",
     "comity.searches": "Generator Search generator",
     "comity.searches.comparison": "SearchComparison",
     "comity.settings": "setting",

@@ -32,6 +32,7 @@ from comity.errors import UserError
 from comity.problems import Problem, register, resolved
 from comity.problems import find as find_problem
 from comity.runs.comparison_verdict import comparison_verdict, marks_of
+from comity.runs.contacts import save_contacts, with_own_contacts
 from comity.runs.differences import correct, gains_of
 from comity.runs.directory import CONFIG, Run
 from comity.runs.entries import entry_values, with_encodings
@@ -102,7 +103,10 @@ def start_comparison(
     if preferences is None:
         plan["preferences"] = [planned[0].preferences]
     path = Path(out) if out is not None else free_path(find_problem(problem).name, "comparison")
+    if (own := with_own_contacts(planned[0], path)).links is not None:
+        plan["settings"] = {**settings, "links": own.links.model_dump()}
     start(path, PLAN, plan)
+    save_contacts(path, planned[0])
     return path
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Literal, NotRequired, TypedDict
 
+from comity.runs.link_schema import LinkResults
+
 Metrics = dict[str, float]
 """Measures by name."""
 Vectors = list[list[float | None]] | None
@@ -118,6 +120,7 @@ class Results(TypedDict):
     front: list[list[float]]
     clusters: NotRequired[ClusterResult]
     communication: Communication
+    links: NotRequired[LinkResults]
     environment_steps: NotRequired[dict[str, int]]
     validation: NotRequired[dict[str, float | None]]
     training_steps: NotRequired[int]
@@ -146,6 +149,12 @@ class HistoryEntry(TypedDict):
     server: NotRequired[dict[str, Any]]
     mixing: Vectors
     absent: NotRequired[dict[str, list[int]]]
+    time: NotRequired[float]
+    """Seconds from the beginning of the contact plan, with links."""
+    age: NotRequired[list[int]]
+    """With links, the mixings by which each client's update is late."""
+    dropped: NotRequired[list[int]]
+    """Clients whose updates were too old to be mixed."""
     bytes_up: int
     bytes_down: int
     events: list[str]
