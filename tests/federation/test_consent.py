@@ -22,6 +22,7 @@ from comity.runs.check import check_site
 from comity.runs.join import enter
 from comity.runs.session import charter_state, describe, offer_state
 from tests.federation.partners import DRAFT, NAMES, Partners
+from tests.links.plans import always
 
 
 @pytest.fixture(scope="module")
@@ -367,3 +368,53 @@ def test_a_session_in_words_has_the_thesis_fields(agreed):
     assert "declines it" in words["client"]["integration"]
     assert "67,588 parameters" in words["client"]["initial model"]
     assert "900 s" in words["server"]["collection"]
+
+
+# -- encodings and links -------------------------------------------------------------------
+
+
+@pytest.fixture
+def linked(partners) -> Partners:
+    """Three members with a contact plan: all in contact all the time."""
+    (partners.home / "contacts.csv").write_text(always(3, days=0.2).to_csv())
+    draft = {k: v for k, v in DRAFT.items() if k != "rounds"}
+    draft |= {
+        "sites": {name: {} for name in NAMES},
+        "links": {"contacts": str(partners.home / "contacts.csv"), "collect": "all"},
+    }
+    partners.offer(
+        draft,
+        {"encoding": ["none", "exact", "int8"], "waiting": ["pause", "train"],
+         "relays": ["none", "any"]},
+    )  # fmt: skip
+    return partners
+
+
+def test_the_encoding_that_fits_the_bytes_of_all_days_is_agreed_on(linked):
+    assert linked.answer("deltasat", {"bytes_per_day": 2 * SMALL}) == []
+    encodings = read_answer(linked.home / "answer-deltasat.toml").accepts["encoding"]
+    assert encodings == Values(("int8",))
+    assert linked.answer("northstar", {"accepts": {"waiting": "train"}}) == []
+    assert linked.answer("polaris", {}) == []
+    configuration = read_federation(linked.agree()).configuration()
+    assert configuration.encoding == "int8"
+    assert configuration.links is not None
+    assert (configuration.links.waiting, configuration.links.relays) == ("train", "none")
+    (reason,) = linked.answer("polaris", {"bytes_per_day": SMALL // 2})
+    assert f"bytes_per_day = {SMALL // 2}: one update may have" in reason
+
+
+def test_a_charter_binds_its_contact_plan(linked):
+    for name in NAMES:
+        assert linked.answer(name, {}) == []
+    path = linked.agree()
+    plan = linked.home / "contacts.csv"
+    assert read_federation(path).values["links"]["sha256"]
+    plan.write_text(always(3, days=0.3).to_csv())
+    with pytest.raises(UserError, match=r"contacts\.csv has changed"):
+        read_federation(path).configuration()
+
+
+def test_an_offer_with_a_contact_plan_names_its_members(partners):
+    with pytest.raises(UserError, match="name one member per client of the contact plan"):
+        partners.offer({**DRAFT, "links": {"contacts": "contacts.csv"}}, {})
