@@ -23,6 +23,7 @@ from comity.configuration.negotiation import (
     parse_ranges,
     read_ranges,
 )
+from comity.configuration.terms import MemberTerms, accepted, range_faults
 from comity.errors import UserError
 
 OFFER: dict[str, Range] = {
@@ -123,6 +124,37 @@ def test_of_equal_sets_the_earliest_values_win(answers):
     assert (len(outcome.members), tuple(outcome.values.values())) == best
 
 
+TERMS = st.dictionaries(
+    st.sampled_from("abcdef"),
+    st.fixed_dictionaries(
+        {},
+        optional={
+            "steps": interval(1, 150),
+            "guard": some(Values((True, False))),
+            "encoding": some(Values(("none", "int8", "exact"))),
+            "patience": interval(1, 900),
+        },
+    ),
+    min_size=1,
+    max_size=6,
+)
+
+
+@given(TERMS)
+def test_agreed_values_lie_in_the_terms_of_all_members(ranges):
+    terms = {
+        name: MemberTerms(accepts={field: range.plain() for field, range in own.items()})
+        for name, own in ranges.items()
+    }
+    answers = {name: accepted(own, OFFER) for name, own in terms.items()}
+    willing = {n: answer for n, answer in answers.items() if None not in answer.values()}
+    outcome = agree(OFFERED, OFFER, willing)  # type: ignore[arg-type]
+    for name in outcome.members:
+        assert range_faults(terms[name], outcome.values) == []
+    for name in outcome.left_out:
+        assert range_faults(terms[name], outcome.values)
+
+
 def test_deciding_field_by_field_would_fail_where_the_whole_succeeds():
     """By fields alone: guard false (a, b), then exact (a, c): only a is left, below a quorum of 2.
 
@@ -146,10 +178,10 @@ def test_deciding_field_by_field_would_fail_where_the_whole_succeeds():
 
 def test_of_an_interval_the_offered_value_wins_or_the_end_nearest_to_it():
     offer: dict[str, Range] = {"steps": Interval(10, 100)}
-    for accepted, expected in {
+    for ends, expected in {
         (40, 60): 50, (70, 90): 70, (10, 20): 20, (45, 45): 45
     }.items():  # fmt: skip
-        outcome = agree({"steps": 50}, offer, {"a": {"steps": Interval(*accepted)}})
+        outcome = agree({"steps": 50}, offer, {"a": {"steps": Interval(*ends)}})
         assert outcome.values == {"steps": expected}
     both = {"a": {"steps": Interval(10, 40)}, "b": {"steps": Interval(60, 90)}}
     assert agree({"steps": 50}, offer, both).values == {"steps": 40}  # of two as near, the lower
