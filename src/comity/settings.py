@@ -52,6 +52,8 @@ def build(cls: type[S], values: Mapping[str, Any], where: str) -> S:
         values: Values by name.
         where: Name of the table for messages; ``"run"`` for run-level settings.
     """
+    if not isinstance(values, Mapping):
+        raise UserError(f"{where} = {values!r}: must be a table of settings.")
     for name in values:
         if name not in cls.model_fields:
             raise unknown(f"setting of {where}", name, cls.model_fields)

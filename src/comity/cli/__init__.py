@@ -8,6 +8,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from comity.cli import (
+    charter,
     compare,
     deploy,
     describe,
@@ -54,6 +55,7 @@ for _command in (
 ):
     app.command()(_command)
 app.command("list")(show.list_)
+app.add_typer(charter.app)
 
 
 @app.callback(invoke_without_command=True)

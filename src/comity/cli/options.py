@@ -118,6 +118,12 @@ FIGURES = {
 }
 """Option for the format of pictures; not a setting of the run."""
 
+CHARTER = {
+    "charter": SettingOption(Path, "Simulate the session of a charter, exactly as it is."),
+    "site": SettingOption(list[Path], "With --charter: a site file with rows; may be repeated."),
+}
+"""Options for the simulation of a charter; not settings of the run."""
+
 COMPARED = {
     "encodings": SettingOption(str, "Each algorithm under each of these: none,exact,int8,int4."),
 }

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from comity.cli.options import (
+    CHARTER,
     FIGURES,
     LINKS,
     RUN,
@@ -26,6 +27,7 @@ from comity.cli.options import (
     workers_of,
 )
 from comity.cli.terminal import progress, show
+from comity.errors import UserError
 
 if TYPE_CHECKING:
     from comity.api import Finished
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
     from comity.searches import Search
 
 
-@with_settings(RUN | LINKS | FIGURES)
+@with_settings(RUN | LINKS | FIGURES | CHARTER)
 def run(
     *,
     problem: Problem = None,
@@ -48,13 +50,38 @@ def run(
     """Run one federation: a personal model for each client, tables and pictures."""
     from comity.runs.execute import start_run
 
-    figures = values.pop("figures", "png")
+    figures, charter = values.pop("figures", "png"), values.pop("charter", None)
+    sites = values.pop("site", None) or []
+    if charter is None and sites:
+        raise UserError("--site means nothing without --charter.")
     values = with_links(read_config(config), values) | named(problem) | values
     apply_settings(values, settings)
-    started = start_run(values, out)
+    started = start_run(values, out) if charter is None else _session(charter, sites, values, out)
     configuration = started.configuration
     title = f"{configuration.problem_name}, {configuration.label}"
     show(carry_out(started, title, workers, figures), as_json)
+
+
+def _session(charter: Path, sites: list[Path], values: dict[str, Any], out: Path | None) -> Run:
+    """Return the run that simulates a charter's session, in which nothing else may be set."""
+    from comity.configuration.federation_file import read_federation, read_site
+    from comity.runs.session import start_session
+
+    preferences = values.pop("preferences", None)
+    if values:
+        raise UserError(
+            f"{next(iter(values))}: the charter decides it; leave it out, or negotiate anew. Only "
+            "--preferences may be given, and --site."
+        )
+    file, known = read_federation(charter), [read_site(path) for path in sites]
+    started, strangers = start_session(file, known, preferences, out)
+    if strangers:
+        print(
+            f"random rows stand in for those of {', '.join(strangers)}, from which nothing can be "
+            "learned; give site files with --site",
+            file=sys.stderr,
+        )
+    return started
 
 
 @with_settings(FIGURES)

@@ -12,18 +12,23 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+
+from pydantic import StringConstraints
 
 from comity.algorithms import find as find_algorithm
 from comity.configuration.assemble import configure
-from comity.configuration.files import read_toml
+from comity.configuration.files import MOST_BYTES, plan_beside, read_document, read_toml
 from comity.configuration.run import Configuration
+from comity.configuration.terms import Policy, read_terms
 from comity.core.importing import is_reference
 from comity.errors import RefusedError, UserError
 from comity.settings import Settings, build, setting
 
 Transport = Literal["grpc", "flower", "files"]
-_PARTIES = ("sites", "server")
+NEGOTIABLE = "negotiable"
+"""Table that makes a federation file an offer."""
+_TABLES = ("sites", "server", "session")
 _OWN = {
     "clients": "it is the number of [sites]",
     "names": "they are those of [sites]",
@@ -35,6 +40,8 @@ _OWN = {
     "sizes": "each site has its own rows",
 }
 """Settings of a run that a federation file must not have, each with the reason."""
+Digest = Annotated[str, StringConstraints(pattern=r"^([0-9a-f]{64})?$")]
+"""A SHA-256 in hexadecimal digits, or nothing."""
 _NAME = "abcdefghijklmnopqrstuvwxyz0123456789-"
 
 
@@ -54,22 +61,23 @@ class SiteEntry(Settings):
     certificate: str = setting("", "the site's certificate (PEM), as `comity keys` prints it")
 
 
-class Policy(Settings):
-    """The ``[policy]`` table of a site file: what this site agrees to, whoever asks."""
+class Session(Settings):
+    """The ``[session]`` table of a federation file, which a negotiation writes; all is optional."""
 
-    algorithms: list[str] = setting(
-        [], "algorithms allowed; empty: all that Comity has. Others, module:class, must be named"
+    version: Literal[1] = setting(1, "version of this table; this Comity reads 1")
+    name: Annotated[str, StringConstraints(pattern=r"^[a-z0-9-]{0,64}$")] = setting(
+        "", "name of the session: small letters, digits and hyphens"
     )
-    statistics: list[str] = setting(
-        ["size", "declined", "unsound", "validation"],
-        "statistics that may leave beside models; others must be added by name",
+    offer: Digest = setting("", "SHA-256 of the offer that the file was agreed from")
+    structure: Digest = setting("", "SHA-256 of names and shapes of the tensors that travel")
+    weights: Digest = setting("", "SHA-256 of the initial values of these tensors")
+    model_format: Literal["none", "nnef", "onnx"] = setting(
+        "none", "format in which members without Comity are given the model's structure"
     )
-    least_rows: int = setting(
-        0, "rows that each value of a sensitive attribute must have here", at_least=0
-    )
-    least_partners: int = setting(1, "other sites without which nothing leaves", at_least=0)
-    rounds_per_day: int = setting(0, "most rounds answered in 24 hours; 0: any", at_least=0)
-    bytes_per_day: int = setting(0, "most bytes that leave in 24 hours; 0: any", at_least=0)
+    server_silent: float = setting(
+        0.0, "seconds without a question after which a site ends and keeps its state; 0: never",
+        at_least=0,
+    )  # fmt: skip
 
 
 class Share(Settings):
@@ -90,6 +98,7 @@ class SiteValues(Settings):
     authority: str = setting(
         "", "certificate (PEM) of a proxy that answers in the server's place; Flower only"
     )
+    terms: str = setting("", "path of the site's terms, in place of [policy]; see: comity charter")
     policy: dict[str, Any] = setting({}, "what this site agrees to")
     share: dict[str, Any] = setting({}, "what this site tells at the end")
 
@@ -106,6 +115,7 @@ class FederationFile:
     sites: Mapping[str, SiteEntry]
     """Sites by name, in the order of client ids."""
     server: ServerEntry
+    session: Session
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -119,7 +129,7 @@ class FederationFile:
 
     def configuration(
         self,
-        preferences: Mapping[str, Sequence[float]] | None = None,
+        preferences: Mapping[str, Sequence[float]] | str | None = None,
         rows: Mapping[str, str] | None = None,
         scales: Mapping[str, Sequence[float]] | None = None,
         **others: Any,
@@ -127,12 +137,17 @@ class FederationFile:
         """Return the configuration as a party has it.
 
         Args:
-            preferences: The preferences that the party knows, by site.
+            preferences: The preferences that the party knows, by site; for a simulation also how
+                all of them are drawn, as the setting of a run says it.
             rows: Files with the rows that the party holds, by site.
             scales: Mean and spread of columns that the sites have told together, once known.
             others: Settings of a simulation: ``absences``.
         """
-        known = preferences or {}
+        if not isinstance(preferences, str):
+            known = preferences or {}
+            others["preferences"] = [list(known.get(name, ())) for name in self.names]
+        elif preferences:
+            others["preferences"] = preferences
         problem = self.values["problem"]
         if self.has_rows:
             held = rows or {}
@@ -147,7 +162,6 @@ class FederationFile:
                 "clients": len(self.sites),
                 "names": list(self.names),
                 "chunk": 1,
-                "preferences": [list(known.get(name, ())) for name in self.names],
             }
         )
 
@@ -165,13 +179,31 @@ def read_federation(path: str | Path, allowed: Collection[str] | None = None) ->
         RefusedError: the algorithm is code that the policy does not name.
     """
     path = Path(path)
-    values = read_toml(path)
-    sites, server = (values.pop(name, {}) for name in _PARTIES)
+    content, values = read_document(path, MOST_BYTES)
+    if NEGOTIABLE in values:
+        raise UserError(
+            f"{path} is an offer, not a federation file: comity charter agree makes one of it."
+        )
+    return parse_federation(values, path, content, allowed)
+
+
+def parse_federation(
+    values: Mapping[str, Any], path: Path, content: bytes, allowed: Collection[str] | None = None
+) -> FederationFile:
+    """Return the federation file that some values make.
+
+    Args:
+        values: The values.
+        path: The file that messages name.
+        content: Bytes whose SHA-256 is the identity.
+        allowed: As for `read_federation`.
+    """
+    values = plan_beside(dict(values), path)
+    sites, server, session = (values.pop(name, {}) for name in _TABLES)
     if not isinstance(sites, Mapping) or len(sites) < 1:
         raise UserError(f"{path}: [sites] is missing: name each site, e.g. [sites.bank-a].")
     for name in sites:
-        if not name or set(name) - set(_NAME):
-            raise UserError(f"{path}: site '{name}': use small letters, digits and hyphens.")
+        check_site_name(name, f"{path}: site")
     for name, reason in _OWN.items():
         if name in values:
             raise UserError(f"{path}: {name} has no place in a federation file: {reason}.")
@@ -201,8 +233,20 @@ def read_federation(path: str | Path, allowed: Collection[str] | None = None) ->
             f"{path}: server.address = '{entry.address}': must be host:port, e.g. "
             "federation.example.org:8443."
         )
-    identity = hashlib.sha256(path.read_bytes()).hexdigest()
-    return FederationFile(path, identity, values, entries, entry)
+    identity = hashlib.sha256(content).hexdigest()
+    about = build(Session, session, "session")
+    return FederationFile(path, identity, values, entries, entry, about)
+
+
+def check_site_name(name: str, where: str) -> None:
+    """Refuse a name that no site can have.
+
+    Args:
+        name: The name.
+        where: What is named, for messages.
+    """
+    if not name or set(name) - set(_NAME):
+        raise UserError(f"{where} '{name}': use small letters, digits and hyphens.")
 
 
 @dataclass(frozen=True)
@@ -246,7 +290,16 @@ def read_site(path: str | Path) -> SiteFile:
     path = Path(path)
     values = build(SiteValues, read_toml(path), where=path.name)
     here = path.resolve().parent
-    policy = build(Policy, values.policy, where="policy")
+    if values.terms and values.policy:
+        raise UserError(
+            f"{path}: terms and [policy]: the file of terms has everything that [policy] has; "
+            "leave one out."
+        )
+    policy = (
+        read_terms(here / values.terms)
+        if values.terms
+        else build(Policy, values.policy, where="policy")
+    )
     federation = read_federation(here / values.federation, policy.algorithms)
     if values.name not in federation.sites:
         raise UserError(

@@ -236,7 +236,8 @@ def parse_certificate(content: bytes, where: str) -> Certificate:
         (certificate,) = x509.load_pem_x509_certificates(content)
         (name,) = certificate.subject.get_attributes_for_oid(x509.NameOID.COMMON_NAME)
         public = certificate.public_key()
-    except ValueError:
+        expires, hosts = certificate.not_valid_after_utc, _hosts(certificate)
+    except Exception:  # the library has an error of its own for each kind of damage
         raise UserError(
             f"{where} is not one certificate with one name; `comity keys NAME` makes it."
         ) from None
@@ -248,9 +249,9 @@ def parse_certificate(content: bytes, where: str) -> Certificate:
     return Certificate(
         str(name.value),
         pem,
-        certificate.not_valid_after_utc,
+        expires,
         fingerprint(pem.decode()),
-        _hosts(certificate),
+        hosts,
         public,
     )
 

@@ -12,7 +12,8 @@ from comity.configuration.federation_file import SiteFile
 from comity.core.storage import write_whole
 from comity.federation.agreement import Agreement, exchange_of
 from comity.federation.hello import HELLO_ROUND, greeting_message, scales_of
-from comity.federation.policy import Limits, check_policy, rows_by_value
+from comity.federation.initial_model import check_initial_model
+from comity.federation.policy import Limits, check_site_rules
 from comity.federation.sent_log import SentLog
 from comity.federation.site import FAILED, Entry, Membership, Site, refusal_message
 from comity.federation.wire import (
@@ -47,9 +48,8 @@ class Member:
         self.file, self._membership, self._entry = file, membership, entry
         self.configuration: Configuration = file.configuration(self._scales())
         self.agreement = Agreement(file.federation.configuration())
-        check_policy(
-            file.policy, self.configuration, self.agreement, rows_by_value(self.configuration)
-        )
+        check_site_rules(file, self.configuration, self.agreement)
+        check_initial_model(file.federation)
         file.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         self.log = SentLog(file.directory)
         self.log.mend()

@@ -25,13 +25,19 @@ def server_certificate(file: FederationFile) -> Certificate:
 
 def roster(file: FederationFile) -> dict[str, Certificate]:
     """Return the sites' certificates in a federation file, by name."""
-    found = {}
-    for name, entry in file.sites.items():
-        found[name] = _certificate(file, entry.certificate, f"sites.{name}", name)
-        if found[name].name != name:
-            raise UserError(
-                f"{file.path}: sites.{name}.certificate is that of '{found[name].name}'."
-            )
+    return {name: site_certificate(file, name) for name in file.sites}
+
+
+def site_certificate(file: FederationFile, name: str) -> Certificate:
+    """Return a site's certificate in a federation file.
+
+    Args:
+        file: The file.
+        name: Name of the site.
+    """
+    found = _certificate(file, file.sites[name].certificate, f"sites.{name}", name)
+    if found.name != name:
+        raise UserError(f"{file.path}: sites.{name}.certificate is that of '{found.name}'.")
     return found
 
 

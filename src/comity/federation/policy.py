@@ -5,55 +5,124 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from comity.configuration import Configuration
-from comity.configuration.federation_file import Policy
+from comity.configuration.charter import file_values
+from comity.configuration.federation_file import FederationFile, SiteFile
+from comity.configuration.terms import MemberTerms, Policy, range_faults
+from comity.configuration.travel import message_sizes
 from comity.errors import RefusedError
 from comity.federation.agreement import Agreement
+from comity.federation.parties import server_certificate
 from comity.federation.sent_log import SentLog
 from comity.federation.site import RefusalError
 from comity.problems import DataProblem
 
 
-def check_policy(
-    policy: Policy,
-    configuration: Configuration,
-    agreement: Agreement,
-    rows: Mapping[str, Mapping[str, int]],
-) -> None:
-    """Refuse a federation that a site's policy forbids.
+def check_site_rules(file: SiteFile, configuration: Configuration, agreement: Agreement) -> None:
+    """Refuse a federation that a site's policy or its terms forbid.
 
     Args:
-        policy: The site's policy.
-        configuration: The federation's configuration.
-        agreement: What its messages carry.
-        rows: Number of the site's rows by value, by sensitive attribute.
+        file: The site file.
+        configuration: The configuration of the site.
+        agreement: What messages of the federation carry.
 
     Raises:
         RefusedError: names the rule.
     """
-    if policy.algorithms and configuration.algorithm not in policy.algorithms:
-        raise RefusedError(
-            f"policy.algorithms: this federation runs {configuration.algorithm}; the site allows "
-            f"{', '.join(policy.algorithms)}."
-        )
+    policy, name = file.policy, "policy"
+    faults = [
+        *policy_faults(policy, configuration, agreement),
+        *_partner_faults(policy, configuration),
+        *_row_faults(policy, rows_by_value(configuration)),
+    ]
+    if isinstance(policy, MemberTerms):
+        name = "terms"
+        faults += terms_faults(policy, file.federation, configuration)
+        faults += range_faults(policy, file_values(file.federation, configuration))
+    if faults:
+        raise RefusedError(f"{name}.{faults[0]}")
+
+
+def charter_faults(terms: MemberTerms, file: FederationFile) -> list[str]:
+    """Return a sentence per rule of a member's terms that a charter breaks.
+
+    Args:
+        terms: The member's terms.
+        file: The charter.
+    """
+    configuration = file.configuration()
+    return [
+        *policy_faults(terms, configuration, Agreement(configuration)),
+        *_partner_faults(terms, configuration),
+        *terms_faults(terms, file, configuration),
+        *range_faults(terms, file_values(file, configuration)),
+    ]
+
+
+def policy_faults(policy: Policy, configuration: Configuration, agreement: Agreement) -> list[str]:
+    """Return a sentence per rule of a policy that a federation breaks, whoever takes part.
+
+    Args:
+        policy: The policy.
+        configuration: The federation's configuration.
+        agreement: What its messages carry.
+    """
+    faults, algorithm = [], configuration.algorithm
+    if policy.algorithms and algorithm not in policy.algorithms:
+        allowed = ", ".join(policy.algorithms)
+        faults.append(f"algorithms: this federation runs {algorithm}; the site allows {allowed}.")
     forbidden = [n for n in agreement.statistics if n not in policy.statistics]
     if forbidden:
-        raise RefusedError(
-            f"policy.statistics: {configuration.algorithm} asks for {', '.join(forbidden)}; the "
-            f"site allows {', '.join(policy.statistics) or 'none'}. Add the name to the policy, or "
-            "ask for another algorithm."
+        other = "another algorithm" if algorithm == "fedpref" else "fedpref"
+        faults.append(
+            f"statistics: {algorithm} asks for {', '.join(forbidden)}; allow it in statistics, or "
+            f"use {other}. Allowed are {', '.join(policy.statistics) or 'none'}."
         )
-    if configuration.clients - 1 < policy.least_partners:
-        raise RefusedError(
-            f"policy.least_partners = {policy.least_partners}: this federation has "
-            f"{configuration.clients - 1} other sites."
+    return faults
+
+
+def terms_faults(
+    terms: MemberTerms, file: FederationFile, configuration: Configuration
+) -> list[str]:
+    """Return a sentence per rule of a member's terms, beyond a policy's, that a session breaks.
+
+    Args:
+        terms: The member's terms.
+        file: The session's federation file.
+        configuration: Its configuration.
+    """
+    faults = []
+    if terms.server_keys:
+        certificate = file.server.certificate
+        found = server_certificate(file).fingerprint if certificate else "no certificate"
+        if found not in terms.server_keys:
+            faults.append(f"server_keys: the server has {found}, which the terms do not name.")
+    parameters = sum(p.numel() for p in configuration.get_module().parameters())
+    if 0 < terms.at_most_parameters < parameters:
+        faults.append(
+            f"at_most_parameters = {terms.at_most_parameters}: the model has {parameters}."
         )
-    for attribute, counts in rows.items():
-        for value, count in counts.items():
-            if count < policy.least_rows:
-                raise RefusedError(
-                    f"policy.least_rows = {policy.least_rows}: only {count} rows here have "
-                    f"{attribute} = {value}."
-                )
+    size, _ = message_sizes(configuration)
+    if 0 < terms.bytes_per_day < size:
+        faults.append(f"bytes_per_day = {terms.bytes_per_day}: one update may have {size} bytes.")
+    return faults
+
+
+def _partner_faults(policy: Policy, configuration: Configuration) -> list[str]:
+    partners = configuration.clients - 1
+    if partners >= policy.least_partners:
+        return []
+    return [
+        f"least_partners = {policy.least_partners}: this federation has {partners} other sites."
+    ]
+
+
+def _row_faults(policy: Policy, rows: Mapping[str, Mapping[str, int]]) -> list[str]:
+    return [
+        f"least_rows = {policy.least_rows}: only {count} rows here have {attribute} = {value}."
+        for attribute, counts in rows.items()
+        for value, count in counts.items()
+        if count < policy.least_rows
+    ]
 
 
 def rows_by_value(configuration: Configuration) -> dict[str, dict[str, int]]:

@@ -106,7 +106,7 @@ def _kind(values: Mapping[str, Any]) -> _Kind:
     """Return the functions for a description."""
     if "kind" not in values:
         return _OWN_TABLE
-    if values["kind"] not in _KINDS:
+    if not isinstance(values["kind"], str) or values["kind"] not in _KINDS:
         raise unknown("problem.kind", values["kind"], _KINDS)
     return _KINDS[values["kind"]]
 

@@ -11,8 +11,9 @@ from comity.core.threads import limited
 from comity.errors import RefusedError
 from comity.federation.agreement import Agreement
 from comity.federation.clients import Clients
+from comity.federation.initial_model import check_initial_model
 from comity.federation.messages import RoundRequest
-from comity.federation.policy import check_policy, rows_by_value
+from comity.federation.policy import check_site_rules
 from comity.problems import check_rows
 from comity.problems.schema import SchemaProblem
 from comity.runs.results import finite
@@ -50,7 +51,8 @@ def check_site(file: SiteFile) -> dict[str, Any]:
             return found
     configuration = _tried(file)
     try:
-        check_policy(file.policy, configuration, agreement, rows_by_value(configuration))
+        check_site_rules(file, configuration, agreement)
+        check_initial_model(federation)
     except RefusedError as error:
         found["policy"] = str(error)
     found["trial"] = _one_round(configuration, file.client)

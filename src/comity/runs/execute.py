@@ -56,7 +56,16 @@ def start_run(values: Mapping[str, Any], out: str | Path | None = None) -> Run:
         values: Settings as a TOML file holds them: see `configure`.
         out: The directory to create; default: a new one under ``runs/``.
     """
-    configuration = configure(values)
+    return begin(configure(values), out)
+
+
+def begin(configuration: Configuration, out: str | Path | None = None) -> Run:
+    """Create the directory of a run; nothing is trained yet.
+
+    Args:
+        configuration: The run's configuration.
+        out: The directory to create; default: a new one under ``runs/``.
+    """
     check_complete(configuration)
     if out is None:
         seed = f"seed{configuration.seed}"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import logging
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -101,17 +102,49 @@ def join(member: Member, transport: SiteTransport) -> Run:
             f"{member.file.path} --agree"
         )
     with limited(member.configuration.threads):
+        silence = _Silence(member.file.federation.session.server_silent)
+
+        def answer(data: bytes) -> bytes:
+            answered = _answered(member, data)
+            silence.end()
+            return answered
+
         if not member.ended:
-            transport.serve(
-                lambda data: _answered(member, data), lambda: member.ended or member.foreign
-            )
+            transport.serve(answer, lambda: member.ended or member.foreign or silence.too_long)
         if member.foreign:
             raise RefusedError(
                 f"{member.file.federation.path}: the server runs another federation than this "
                 f"file's ({member.file.federation.identity[:12]}). Ask the organiser for the file "
                 "that all parties have."
             )
+        if not member.ended:
+            raise RefusedError(
+                f"{member.file.path}: the server has been silent for more than "
+                f"{silence.longest:g} s (session.server_silent). The site keeps its state; go on "
+                f"with: comity join {member.file.path}"
+            )
         return close(member)
+
+
+class _Silence:
+    """Time since the server's last question.
+
+    Args:
+        longest: Seconds that a site waits; 0: for ever.
+    """
+
+    def __init__(self, longest: float) -> None:
+        self.longest = longest
+        self.end()
+
+    def end(self) -> None:
+        """Take note of a question, once it is answered."""
+        self._since = time.monotonic()
+
+    @property
+    def too_long(self) -> bool:
+        """Whether the server has been silent for longer than a site waits."""
+        return 0 < self.longest < time.monotonic() - self._since
 
 
 def _answered(member: Member, data: bytes) -> bytes:

@@ -138,12 +138,24 @@ def site_beside(federation: FederationFile, name: str, stand_ins: Path) -> SiteF
         values: dict[str, Any] = {"name": name, "federation": str(federation.path.resolve())}
         values["preference"] = [1 / objectives] * objectives
         if federation.has_rows:
-            problem = federation.values["problem"]
-            values["data"] = write_stand_in(problem, stand_ins, name, _STAND_INS).name
+            values["data"] = write_stand_in_rows(federation, name, stand_ins)
         if is_reference(algorithm := str(federation.values.get("algorithm", ""))):
             values["policy"] = {"algorithms": [algorithm]}
         path.write_text(tomli_w.dumps(values))
     return read_site(path)
+
+
+def write_stand_in_rows(federation: FederationFile, name: str, directory: Path) -> str:
+    """Write random rows for a site and return the file's path, which is absolute.
+
+    Args:
+        federation: The federation file, with a schema.
+        name: Name of the site.
+        directory: Where the file goes.
+    """
+    directory.mkdir(parents=True, exist_ok=True)
+    problem = federation.values["problem"]
+    return str(write_stand_in(problem, directory, name, _STAND_INS).resolve())
 
 
 def prepare(

@@ -18,6 +18,7 @@ from comity.errors import UserError
 from comity.federation.agreement import Agreement
 from comity.federation.engines.deployed import DeployedEngine, Incident, Terms
 from comity.federation.hello import Greeting
+from comity.federation.initial_model import check_initial_model
 from comity.federation.loop import RoundLoop
 from comity.federation.record import RoundRecord
 from comity.federation.server import Server
@@ -114,6 +115,7 @@ def serve(
         if on_status is not None:
             on_status(status)
 
+    check_initial_model(file)
     run = _opened(file, out)
     if run.finished:
         if not terms.wait:

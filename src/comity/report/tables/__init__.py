@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from comity.report.tables.charter import agreement_table, session_tables
 from comity.report.tables.comparisons import comparison_tables, gains_table
 from comity.report.tables.cross import cross_tables
 from comity.report.tables.deployment import (
@@ -23,6 +24,7 @@ from comity.report.tables.runs import clients_table, run_table
 from comity.report.tables.searches import points_table, search_table, searches_table
 
 __all__ = [
+    "agreement_table",
     "audit_table",
     "check_table",
     "clients_table",
@@ -44,4 +46,5 @@ __all__ = [
     "search_reproduction_table",
     "search_table",
     "searches_table",
+    "session_tables",
 ]

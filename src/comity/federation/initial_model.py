@@ -1,0 +1,54 @@
+"""The initial model of a session: checksums of its structure and of its weights.
+
+A charter holds both. Each party builds the model by itself; one whose software builds another is
+told so before anything is sent.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+
+from comity.configuration import Configuration
+from comity.configuration.federation_file import FederationFile
+from comity.errors import RefusedError
+from comity.federation.clients import initial_fleet
+
+
+def initial_model(configuration: Configuration) -> dict[str, str]:
+    """Return the checksums of what travels of the initial model: ``structure`` and ``weights``.
+
+    Args:
+        configuration: The session's configuration, as any party has it.
+    """
+    fleet = initial_fleet(configuration, 1)
+    names = sorted(fleet.group(*configuration.get_algorithm().sends))
+    arrays = {name: fleet.tensors[name][0].numpy() for name in names}
+    shapes = [[name, str(array.dtype), list(array.shape)] for name, array in arrays.items()]
+    weights = hashlib.sha256()
+    for array in arrays.values():
+        weights.update(array.astype(array.dtype.newbyteorder("<")).tobytes())
+    structure = hashlib.sha256(json.dumps(shapes).encode())
+    return {"structure": structure.hexdigest(), "weights": weights.hexdigest()}
+
+
+def check_initial_model(file: FederationFile) -> None:
+    """Refuse a session whose initial model is not the one that is built here.
+
+    Args:
+        file: The federation file; one without checksums is not checked.
+
+    Raises:
+        RefusedError: names the checksum that differs.
+    """
+    declared = {"structure": file.session.structure, "weights": file.session.weights}
+    if not any(declared.values()):
+        return
+    built = initial_model(file.configuration())
+    for name, checksum in declared.items():
+        if checksum and checksum != built[name]:
+            raise RefusedError(
+                f"{file.path}: session.{name} is {checksum[:12]}, but the model that is built here "
+                f"has {built[name][:12]}. Use the versions of Comity and torch that the charter "
+                "was made with."
+            )
