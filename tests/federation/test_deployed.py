@@ -18,7 +18,8 @@ from comity.federation.clients import Clients, initial_fleet
 from comity.federation.engines.deployed import DeployedEngine, Incident, Terms
 from comity.federation.engines.embedded import EmbeddedEngine
 from comity.federation.loop import RoundLoop, SimulatedLoop
-from comity.federation.server import RoundRecord, Server
+from comity.federation.record import RoundRecord
+from comity.federation.server import Server
 from comity.federation.site import Membership, Site
 from comity.federation.transports.memory import MemoryTransport
 from comity.federation.wire import Kind

@@ -13,7 +13,8 @@ from comity.core.typing import FloatArray, NamedArrays
 from comity.errors import UserError
 from comity.federation.engine import Engine, SimulatedEngine
 from comity.federation.messages import ClientUpdate, RoundRequest, alike
-from comity.federation.server import RoundRecord, Server, bytes_of
+from comity.federation.record import RoundRecord
+from comity.federation.server import Server, bytes_of
 
 Asked = tuple[Server, RoundRequest, RoundRecord]
 """A server, its request of this round and the record of the round."""

@@ -8,7 +8,7 @@ of the next round that a client takes part in.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
@@ -17,39 +17,13 @@ import torch
 from comity.algorithms import Round, Survey
 from comity.configuration import Configuration
 from comity.core.fleet import Fleet
-from comity.core.mixing import TARGET, Mixing, Pick, mixed, who_from_whom
+from comity.core.mixing import TARGET, Mixings, mixed, who_from_whom
 from comity.core.rng import stream
 from comity.core.storage import strip_prefix
-from comity.core.typing import BoolArray, FloatArray, NamedArrays
+from comity.core.typing import BoolArray, NamedArrays
 from comity.federation.clients import initial_fleet
 from comity.federation.messages import ClientUpdate, RoundRequest, Verdict, expanded
-
-
-@dataclass
-class RoundRecord:
-    """One round as the server saw it, for the history."""
-
-    round: int
-    clients: tuple[int, ...]
-    """Clients that answered."""
-    clusters: list[list[int]] | None = None
-    """Partition of the clients, for algorithms that keep one."""
-    chosen: bool = False
-    """The models of this round are those that all clients keep so far."""
-    worth: float | None = None
-    """Mean hypervolume on validation data that clients report, where one round is kept for all."""
-    conflict: dict[str, float] | None = None
-    """Measures of the wrapper: how much updates were against each other."""
-    diagnostics: dict[str, Any] = field(default_factory=dict)
-    """Other diagnostics of the algorithm, as plain values."""
-    mixing: FloatArray | None = None
-    """Weight of each client's update (columns) in each client's server model (rows)."""
-    bytes_up: int = 0
-    bytes_down: int = 0
-    events: list[str] = field(default_factory=list)
-    """Incidents, one sentence each."""
-    absent: dict[str, tuple[int, ...]] = field(default_factory=dict)
-    """Clients that were asked and did not answer, by exchange: survey, round or finish."""
+from comity.federation.record import RoundRecord
 
 
 class Server:
@@ -241,17 +215,22 @@ class Server:
             asked=len(clients) + sum(len(absent) for absent in record.absent.values()),
             seed=self.configuration.seed,
         )
+        mixings = self._apply_rule(round, record)
+        self._store(sent, start, mixings)
+        sizes = {name: tensor[0].numel() for name, tensor in self._template.tensors.items()}
+        record.mixing = who_from_whom(mixings, sizes, self.clients, senders)
+        return failed
+
+    def _apply_rule(self, round: Round, record: RoundRecord) -> Mixings:
+        """Return who learns from whom by the algorithm and its wrapper; note their diagnostics."""
         mixings = self.algorithm.mix(round)
         if self._wrapper is not None:
             mixings, record.conflict = self._wrapper.adjust(
                 mixings, round, self.algorithm.shared_update
             )
-        self._store(sent, start, mixings)
         record.diagnostics = self.algorithm.diagnostics()
         record.clusters = record.diagnostics.pop("clusters", None)
-        sizes = {name: tensor[0].numel() for name, tensor in self._template.tensors.items()}
-        record.mixing = who_from_whom(mixings, sizes, self.clients, senders)
-        return failed
+        return mixings
 
     def ensemble(self, update: ClientUpdate, record: RoundRecord) -> Fleet:
         """Return what every client gets of the models that all of them hand over."""
@@ -306,7 +285,7 @@ class Server:
     def _places(self, clients: Sequence[int]) -> list[int]:
         return [self._place[client] for client in clients]
 
-    def _store(self, sent: Fleet, start: Fleet, mixings: Mapping[str, Mixing | Pick]) -> None:
+    def _store(self, sent: Fleet, start: Fleet, mixings: Mixings) -> None:
         """Mix, and keep what the server had for clients that a mixing does not name."""
         rows, route = mixed(mixings, sent, start, self._previous)
         waiting = [client for client in self.clients if client not in route]

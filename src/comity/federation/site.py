@@ -19,7 +19,7 @@ from comity.core.storage import load_values, save_values, write_whole
 from comity.federation.agreement import RESULTS, Agreement, Exchange
 from comity.federation.clients import Clients
 from comity.federation.messages import ClientUpdate, RoundMetrics, RoundRequest
-from comity.federation.server import RoundRecord
+from comity.federation.record import RoundRecord
 from comity.federation.wire import (
     SERVER,
     Expected,
