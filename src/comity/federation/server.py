@@ -309,7 +309,7 @@ class Server:
         for name, fleet in (("rows", self._rows), ("uploads", self._uploads)):
             if fleet is not None:
                 tensors.update({f"{name}/{k}": t.numpy() for k, t in fleet.tensors.items()})
-        algorithm = self.algorithm.state()
+        algorithm = self._rule_state()
         arrays = {k: v for k, v in algorithm.items() if isinstance(v, np.ndarray)}
         tensors.update({f"algorithm/{k}": array for k, array in arrays.items()})
         values = {
@@ -332,7 +332,15 @@ class Server:
         self._route = {client: row for client, row in rows.items() if row >= 0}
         verdicts = (Verdict(**verdict) for verdict in values["verdicts"])
         self._verdicts = dict(zip(self.clients, verdicts, strict=True))
-        self.algorithm.load({**values["algorithm"], **strip_prefix(tensors, "algorithm/")})
+        self._load_rule({**values["algorithm"], **strip_prefix(tensors, "algorithm/")})
+
+    def _rule_state(self) -> dict[str, Any]:
+        """Return what the algorithm must remember."""
+        return self.algorithm.state()
+
+    def _load_rule(self, state: dict[str, Any]) -> None:
+        """Restore what `_rule_state` returned."""
+        self.algorithm.load(state)
 
 
 def mixes(configuration: Configuration, number: int) -> bool:
