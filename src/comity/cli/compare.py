@@ -28,7 +28,7 @@ from comity.cli.terminal import show
 
 _SHARED = (
     *("preset", "clients", "rounds", "partition", "sizes", "split_ratio"),
-    *("participation", "keep", "guard", "wrapper"),
+    *("participation", "topology", "graph", "keep", "guard", "wrapper"),
 )
 
 

@@ -43,7 +43,8 @@ def contact_graph(spec: str, clients: int, seed: int, round: int, first: int = 0
     if kind == "ring":
         place = np.arange(clients)
         apart = (place[:, None] - place[None]) % clients
-        return others & (np.minimum(apart, clients - apart) <= int(argument or 1))
+        near: BoolArray = np.minimum(apart, clients - apart) <= int(argument or 1)
+        return others & near
     generator = stream(seed, "contact graph", round, first)
-    drawn: BoolArray = np.triu(generator.random((clients, clients)) < float(argument), 1)
-    return drawn | drawn.T
+    drawn = np.triu(generator.random((clients, clients)) < float(argument), 1)
+    return np.asarray(drawn | drawn.T)

@@ -23,6 +23,7 @@ from comity.runs.schema import (
     ClusterResult,
     HistoryEntry,
     Metrics,
+    NeighbourResult,
     Results,
     SpanResult,
     Vectors,
@@ -64,6 +65,7 @@ def history_entry(
         "conflict": record.conflict,
         **({"server": record.diagnostics} if record.diagnostics else {}),
         "mixing": _vectors(record.mixing if _drawable(record.mixing) else None),
+        **({} if record.heard is None or not _drawable(record.mixing) else {"heard": record.heard}),
         **({"absent": record.absent} if record.absent else {}),
         "bytes_up": record.bytes_up,
         "bytes_down": record.bytes_down,
@@ -158,6 +160,8 @@ def summarise(
     results["front"] = front(kept[problem.counts(kept)]).tolist()
     if partitions := [e["clusters"] for e in history if e["clusters"] is not None]:
         results["clusters"] = _clusters(partitions[-1], preferences)
+    if any("heard" in entry for entry in history):
+        results["neighbours"] = _neighbours(history, configuration.clients)
     results["communication"] = {
         "bytes_up": sum(entry["bytes_up"] for entry in history),
         "bytes_down": sum(entry["bytes_down"] for entry in history),
@@ -199,6 +203,22 @@ def _settings(configuration: Configuration) -> dict[str, Any]:
         "keep_scope": configuration.keep_scope,
         "guard": configuration.guard,
         "fine_tune": configuration.fine_tune,
+        **(
+            {}
+            if configuration.topology == "star"
+            else {"topology": configuration.topology, "graph": configuration.graph}
+        ),
+    }
+
+
+def _neighbours(history: Sequence[HistoryEntry], clients: int) -> NeighbourResult:
+    """Return how many clients heard how many others."""
+    heard = [others for entry in history for others in entry.get("heard", {}).items()]
+    pairs = {frozenset((int(one), other)) for one, others in heard for other in others}
+    return {
+        "heard": round(float(np.mean([len(others) for _, others in heard])), 6),
+        "pairs": len(pairs),
+        "possible_pairs": clients * (clients - 1) // 2,
     }
 
 

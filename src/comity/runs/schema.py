@@ -72,6 +72,16 @@ class ClusterResult(TypedDict):
     adjusted_rand: NotRequired[float]
 
 
+class NeighbourResult(TypedDict):
+    """Contacts among clients without a server."""
+
+    heard: float
+    """Clients that a client heard in a round, on average."""
+    pairs: int
+    """Pairs of which at least one has heard the other."""
+    possible_pairs: int
+
+
 class Communication(TypedDict):
     """Bytes that clients sent and received."""
 
@@ -95,6 +105,8 @@ class Results(TypedDict):
     keep_scope: str
     guard: bool
     fine_tune: str
+    topology: NotRequired[str]
+    graph: NotRequired[str]
     reference_point: list[float]
     partition: NotRequired[str]
     sizes: NotRequired[str]
@@ -115,6 +127,7 @@ class Results(TypedDict):
     per_client: list[ClientResult]
     front: list[list[float]]
     clusters: NotRequired[ClusterResult]
+    neighbours: NotRequired[NeighbourResult]
     communication: Communication
     environment_steps: NotRequired[dict[str, int]]
     validation: NotRequired[dict[str, float | None]]
@@ -143,6 +156,8 @@ class HistoryEntry(TypedDict):
     conflict: dict[str, float] | None
     server: NotRequired[dict[str, Any]]
     mixing: Vectors
+    heard: NotRequired[dict[str, list[int]]]
+    """Clients whose models each client heard, where there is no server."""
     absent: NotRequired[dict[str, list[int]]]
     bytes_up: int
     bytes_down: int
