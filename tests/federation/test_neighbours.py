@@ -1,0 +1,196 @@
+"""Federations without a server: what is mixed, refused, counted, recorded."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from comity.configuration import Configuration
+from comity.core.fleet import Fleet
+from comity.core.mixing import Mixing, Mixings
+from comity.errors import UserError
+from comity.federation.engines.embedded import EmbeddedEngine
+from comity.federation.loop import SimulatedLoop
+from comity.federation.neighbours import Neighbours, server_of
+from comity.federation.record import RoundRecord
+from comity.federation.server import Server
+from comity.runs.directory import Run
+from comity.runs.execute import execute
+from comity.searches.configuration import configure_search
+from tests.tiny import tiny
+
+
+def neighbours(**values) -> Configuration:
+    return tiny(**{"problem": "tiny-people", "topology": "neighbours", "chunk": 4, **values})
+
+
+def run(configuration: Configuration, kept: bool = False) -> tuple[list[RoundRecord], Fleet]:
+    """The records of a federation, and the models of its clients in the end."""
+    with EmbeddedEngine(configuration) as engine:
+        loop = SimulatedLoop(engine, server_of(configuration))
+        records = [record for (record,) in loop.rounds()]
+        loop.finish()
+        return records, engine.models(kept).clone()
+
+
+def test_with_a_server_nothing_changes():
+    assert type(server_of(tiny())) is Server
+    assert tiny().topology == "star"
+
+
+def test_a_complete_graph_of_equal_clients_is_federated_averaging():
+    records, models = run(neighbours(algorithm="fedavg"))
+    _, star = run(neighbours(algorithm="fedavg", topology="star"))
+    for name in star:
+        torch.testing.assert_close(models[name], star[name], rtol=1e-5, atol=1e-6)
+    assert records[0].heard == {0: (1, 2, 3), 1: (0, 2, 3), 2: (0, 1, 3), 3: (0, 1, 2)}
+    np.testing.assert_allclose(records[0].mixing, np.full((4, 4), 0.25), atol=0.01)
+
+
+@pytest.mark.parametrize("problem", ["tiny-people", "tiny-treasure"])
+def test_fedpref_on_a_complete_graph_is_fedpref_with_a_server(problem):
+    """Everybody knows what the server would know, and each takes the row it would be sent."""
+    values = {"algorithm": "fedpref", "problem": problem, "fedpref": {"threshold": 1e9}}
+    records, models = run(neighbours(**values))
+    star_records, star = run(neighbours(**values, topology="star"))
+    assert len(star_records[-1].clusters or []) > 1, "a cluster has split"
+    for record, other in zip(records, star_records, strict=True):
+        np.testing.assert_array_equal(record.mixing, other.mixing)
+    for name in star:
+        assert torch.equal(models[name], star[name])
+
+
+@pytest.mark.parametrize("algorithm", ["fedavg", "fedpref", "cfl", "matfl"])
+@pytest.mark.parametrize("kept", [True, False])
+def test_an_empty_graph_is_no_communication(algorithm, kept):
+    """Bit for bit with data; learners from rewards set their target networks to what they get."""
+    records, models = run(neighbours(algorithm=algorithm, graph="random:0"), kept)
+    _, alone = run(neighbours(algorithm="no-communication"), kept)
+    for name in alone:
+        assert torch.equal(models[name], alone[name])
+    assert all(record.heard == {c: () for c in range(4)} for record in records)
+    assert [record.bytes_up for record in records] == [0] * 4
+
+
+def test_a_ring_by_hand():
+    """Clients 0 and 2 of a ring of four hear 1 and 3: means of three of four models."""
+    configuration = neighbours(algorithm="fedavg", graph="ring", rounds=1)
+    with EmbeddedEngine(configuration) as engine:
+        server = Neighbours(configuration)
+        request, record = server.request()
+        update = engine.round(request)
+        server.take(request, update, record)
+    sizes = update.statistics["size"]
+    weights = np.array([[1, 1, 0, 1], [1, 1, 1, 0], [0, 1, 1, 1], [1, 0, 1, 1]]) * sizes
+    weights = weights / weights.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(record.mixing, weights)
+    delivered = server.last_request()[0].models
+    assert delivered is not None
+    assert update.models is not None
+    for name in delivered:
+        wanted = np.einsum("ij,j...->i...", weights, update.models[name].double().numpy())
+        np.testing.assert_allclose(delivered[name], wanted, atol=1e-6)
+
+
+def test_bytes_are_those_of_messages_that_were_heard():
+    """Four float32 tensors and the size; FedPref compares updates, so the start travels, too."""
+    module = neighbours().get_module()
+    entries = sum(parameter.numel() for parameter in module.parameters())
+    for algorithm, models in (("fedavg", 1), ("fedpref", 2)):
+        records, _ = run(neighbours(algorithm=algorithm, graph="ring"))
+        assert [record.bytes_up for record in records] == [8 * (4 * models * entries + 8)] * 4
+        assert [record.bytes_down for record in records] == [0] * 4
+
+
+def test_half_of_the_clients_exchange_among_themselves():
+    records, _ = run(neighbours(algorithm="fedavg", participation=0.5))
+    for record in records:
+        one, other = record.clients
+        assert record.heard == {one: (other,), other: (one,)}
+        assert record.mixing is not None
+        assert np.isnan(record.mixing[[c for c in range(4) if c not in record.clients]]).all()
+
+
+@pytest.mark.parametrize("algorithm", ["fedavg", "matfl"])
+def test_who_is_absent_hears_and_tells_nothing(algorithm):
+    records, _ = run(neighbours(algorithm=algorithm, absences=[[2, 1, "round"]]))
+    assert records[1].heard == {0: (2, 3), 2: (0, 3), 3: (0, 2)}
+    assert records[1].mixing is not None
+    assert np.isnan(records[1].mixing[1]).all()
+    assert not records[1].mixing[[0, 2, 3], 1].any()
+    assert records[2].heard is not None
+    assert 1 in records[2].heard
+
+
+REFUSED = {
+    "survey": ({"algorithm": "fedcmoo"}, "fedcmoo asks all clients before they train"),
+    "agent": ({"algorithm": "pfedrlla"}, "pfedrlla asks all clients"),
+    "step": ({"algorithm": "fedmgda-plus"}, "steps from one model that all clients hold"),
+    "objectives apart": ({"algorithm": "fsmgda"}, "steps from one model"),
+    "whole models": ({"algorithm": "fedfomo"}, "several models of others"),
+    "ensemble": ({"algorithm": "lft-ensemble"}, "hands the models of all clients to everybody"),
+    "pooled": ({"algorithm": "agnostic-fair-pooled"}, "pools the data"),
+    "public average": (
+        {"algorithm": "lft-fedavg", "lft-fedavg": {"average": "public"}},
+        "average = public.*topology = star",
+    ),
+    "public weighting": (
+        {"algorithm": "praffl", "praffl": {"weighting": "public"}},
+        "weighting = public",
+    ),
+    "wrapper": ({"algorithm": "fedavg", "wrapper": "confree"}, "Say wrapper = none"),
+    "one round for all": (
+        {"algorithm": "fedavg", "keep_scope": "federation"},
+        "topology = neighbours and keep_scope = federation exclude each other",
+    ),
+    "graph": ({"graph": "square"}, "graph = 'square': is not one of the valid forms.*ring:K"),
+    "no ring": ({"graph": "ring:0"}, "graph"),
+    "share": ({"graph": "random:1.5"}, "graph"),
+    "graph of a star": ({"topology": "star", "graph": "ring"}, "Say topology = neighbours"),
+    "topology": ({"topology": "tree"}, "topology = 'tree'"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_needs_a_server_is_refused(case):
+    values, message = REFUSED[case]
+    with pytest.raises(UserError, match=message):
+        neighbours(**values)
+
+
+def test_a_default_that_needs_a_server_is_changed():
+    assert neighbours(algorithm="praffl", topology="star").keep_scope == "federation"
+    assert neighbours(algorithm="praffl").keep_scope == "client"
+
+
+def test_a_search_needs_a_server():
+    with pytest.raises(UserError, match=r"the server evaluates.*Say topology = star"):
+        configure_search({"problem": "tiny-treasure", "topology": "neighbours"})
+
+
+def test_a_rule_that_steps_without_declaring_it_is_named(monkeypatch):
+    """An algorithm of a user's own, which says nothing of a server that it needs."""
+    server = Neighbours(neighbours(algorithm="fedavg", rounds=1))
+
+    def stepping(self, round) -> Mixings:
+        return {"*": Mixing.step(round.sizes, round.clients, round.start.select([0]))}
+
+    monkeypatch.setattr(type(server.algorithm), "mix", stepping)
+    with EmbeddedEngine(server.configuration) as engine:
+        request, record = server.request()
+        update = engine.round(request)
+        with pytest.raises(UserError, match="fedavg does more than mix"):
+            server.take(request, update, record)
+
+
+def test_a_run_says_who_heard_whom(tmp_path):
+    configuration = neighbours(algorithm="fedavg", graph="ring", rounds=2)
+    run = execute(Run.create(tmp_path / "run", configuration))
+    heard = {"0": [1, 3], "1": [0, 2], "2": [1, 3], "3": [0, 2]}
+    assert [entry.get("heard") for entry in run.history] == [heard, heard, None]
+    assert run.results["neighbours"] == {"heard": 2.0, "pairs": 4, "possible_pairs": 6}
+    assert (run.results["topology"], run.results["graph"]) == ("neighbours", "ring")
+    assert run.results["communication"]["bytes_down"] == 0
+    star = execute(Run.create(tmp_path / "star", neighbours(algorithm="fedavg", topology="star")))
+    assert not {"neighbours", "topology", "graph"} & set(star.results)
