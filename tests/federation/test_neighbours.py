@@ -69,7 +69,7 @@ def test_an_empty_graph_is_no_communication(algorithm, kept):
     _, alone = run(neighbours(algorithm="no-communication"), kept)
     for name in alone:
         assert torch.equal(models[name], alone[name])
-    assert all(record.heard == {c: () for c in range(4)} for record in records)
+    assert all(record.heard == dict.fromkeys(range(4), ()) for record in records)
     assert [record.bytes_up for record in records] == [0] * 4
 
 
