@@ -94,12 +94,14 @@ def test_a_ring_by_hand():
 
 
 def test_bytes_are_those_of_messages_that_were_heard():
-    """Four float32 tensors and the size; FedPref compares updates, so the start travels, too."""
+    """As many as a server gets of each client; FedPref compares updates, so starts travel, too."""
     module = neighbours().get_module()
     entries = sum(parameter.numel() for parameter in module.parameters())
-    for algorithm, models in (("fedavg", 1), ("fedpref", 2)):
+    for algorithm, starts in (("fedavg", 0), ("fedpref", 1)):
+        star, _ = run(neighbours(algorithm=algorithm, topology="star"))
+        message = star[0].bytes_up // 4 + 4 * entries * starts
         records, _ = run(neighbours(algorithm=algorithm, graph="ring"))
-        assert [record.bytes_up for record in records] == [8 * (4 * models * entries + 8)] * 4
+        assert [record.bytes_up for record in records] == [8 * message] * 4
         assert [record.bytes_down for record in records] == [0] * 4
 
 

@@ -20,6 +20,7 @@ from comity.core.mixing import Mixing, Mixings
 from comity.core.storage import add_prefix, strip_prefix
 from comity.core.typing import BoolArray, FloatArray
 from comity.errors import UserError
+from comity.federation.agreement import Exchange
 from comity.federation.messages import ClientUpdate, RoundRequest
 from comity.federation.record import RoundRecord
 from comity.federation.server import Server, bytes_of
@@ -51,21 +52,27 @@ class Neighbours(Server):
         super().__init__(configuration, clients, initial)
         self._rules = {client: configuration.get_algorithm() for client in self.clients}
 
-    def _deliver(self, clients: Sequence[int], record: RoundRecord) -> Fleet | None:
-        models = super()._deliver(clients, record)
-        record.bytes_down = 0
-        return models
+    def _answered(
+        self,
+        request: RoundRequest,
+        update: ClientUpdate,
+        record: RoundRecord,
+        exchange: Exchange,
+        extra: int = 0,
+    ) -> RoundRequest:
+        """Return the request to those who took part; note bytes per message that was heard.
 
-    def take(self, request: RoundRequest, update: ClientUpdate, record: RoundRecord) -> None:
-        """Let each client mix what it heard; bytes are counted per message that was heard."""
-        super().take(request, update, record)
-        if update.models is None:
-            return
-        each = record.bytes_up // len(update.clients)
-        if self.algorithm.reads_start:
-            each += bytes_of(update.models, 1)
-        places = self._places(update.clients)
-        record.bytes_up = each * int(self._graph(record.round)[np.ix_(places, places)].sum())
+        Nobody asks and nothing is delivered: a client's request is its own.
+        """
+        request = super()._answered(request, update, record, exchange, extra)
+        record.bytes_down = record.bytes_up = 0
+        if update.models is not None:
+            message = self._agreement.update_bytes(update) // len(update.clients)
+            if self.algorithm.reads_start:
+                message += bytes_of(update.models, 1)
+            places = self._places(update.clients)
+            record.bytes_up = message * int(self._graph(record.round)[np.ix_(places, places)].sum())
+        return request
 
     def _graph(self, number: int) -> BoolArray:
         """Return which client hears which in a round (clients x clients, receivers first)."""

@@ -1,4 +1,4 @@
-"""The record of one round, from which a line of the history is made."""
+"""The record of a round: what the server saw, for the history."""
 
 from __future__ import annotations
 
@@ -30,7 +30,9 @@ class RoundRecord:
     mixing: FloatArray | None = None
     """Weight of each client's update (columns) in each client's server model (rows)."""
     bytes_up: int = 0
+    """Bytes of all sealed messages from clients to the server."""
     bytes_down: int = 0
+    """Bytes of all sealed messages from the server to clients."""
     events: list[str] = field(default_factory=list)
     """Incidents, one sentence each."""
     absent: dict[str, tuple[int, ...]] = field(default_factory=dict)
