@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from comity.configuration import Configuration
+from comity.configuration.planning import planned_sizes
 from comity.core.fleet import Fleet
 from comity.core.mixing import Mixing, Mixings
 from comity.errors import UserError
@@ -146,6 +147,7 @@ REFUSED = {
         {"algorithm": "fedavg", "keep_scope": "federation"},
         "topology = neighbours and keep_scope = federation exclude each other",
     ),
+    "encoding": ({"algorithm": "fedavg", "encoding": "int8"}, "Say encoding = none"),
     "graph": ({"graph": "square"}, "graph = 'square': is not one of the valid forms.*ring:K"),
     "no ring": ({"graph": "ring:0"}, "graph"),
     "share": ({"graph": "random:1.5"}, "graph"),
@@ -164,6 +166,65 @@ def test_what_needs_a_server_is_refused(case):
 def test_a_default_that_needs_a_server_is_changed():
     assert neighbours(algorithm="praffl", topology="star").keep_scope == "federation"
     assert neighbours(algorithm="praffl").keep_scope == "client"
+
+
+# -- by a contact plan ---------------------------------------------------------------------
+
+
+@pytest.fixture
+def contacts(tmp_path) -> str:
+    """Client 0 hears 1 in the first hour; 1 and 2 hear each other in the third."""
+    path = tmp_path / "contacts.csv"
+    rows = ["a/1,a/0,600,700", "a/1,a/2,7300,7400", "a/2,a/1,7300,7400", "a/3,ground/g,0,60"]
+    path.write_text("\n".join(["from,to,start,end,rate", *(f"{row},{8 * 2_000}" for row in rows)]))
+    return str(path)
+
+
+def test_a_contact_plan_says_who_hears_whom(contacts, tmp_path):
+    links = {"contacts": contacts, "collect": "every:1h", "work": "60s"}
+    configuration = neighbours(algorithm="fedavg", links=links)
+    assert configuration.rounds == 2
+    assert configuration.learner_settings["total_steps"] == 2 * 3
+    records, _ = run(configuration)
+    assert [record.heard for record in records] == [
+        {0: (1,), 1: (), 2: (), 3: ()},
+        {0: (), 1: (2,), 2: (1,), 3: ()},
+    ]
+    assert records[1].mixing is not None
+    np.testing.assert_allclose(records[1].mixing[3], [0, 0, 0, 1])
+    results = execute(Run.create(tmp_path / "run", configuration)).results
+    assert results["neighbours"] == {"heard": 3 / 8, "pairs": 2, "possible_pairs": 6}
+    assert "graph" not in results
+
+
+def test_alone_has_the_same_rounds_of_work(contacts):
+    links = {"contacts": contacts, "collect": "every:1h", "work": "60s"}
+    alone = neighbours(algorithm="no-communication", links=links)
+    assert alone.rounds == 2
+    records, _ = run(alone)
+    assert [record.clients for record in records] == [(0, 1, 2, 3)] * 2
+
+
+PLANS = {
+    "count": ({"collect": "count:2"}, {}, "clients mix by the clock. Use every:DURATION"),
+    "graph": ({}, {"graph": "ring"}, "graph = ring means nothing with links"),
+    "slow": ({"overhead": 500.0}, {}, "nobody hears anybody.*Mix less often"),
+}
+
+
+@pytest.mark.parametrize("case", PLANS)
+def test_a_plan_that_does_not_fit_is_refused(case, contacts):
+    table, values, message = PLANS[case]
+    links = {"contacts": contacts, "collect": "every:1h", "work": "60s", **table}
+    with pytest.raises(UserError, match=message):
+        neighbours(algorithm="fedavg", links=links, **values)
+
+
+def test_contacts_are_planned_with_the_starts_that_travel():
+    """In steps of 1,000 bytes."""
+    sizes = [planned_sizes(neighbours(algorithm=name))[0] for name in ("fedavg", "fedpref")]
+    entries = sum(parameter.numel() for parameter in neighbours().get_module().parameters())
+    assert sizes[1] - sizes[0] in range(4 * entries - 1000, 4 * entries + 1001)
 
 
 def test_a_search_needs_a_server():

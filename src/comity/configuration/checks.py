@@ -199,6 +199,16 @@ def check_topology(configuration: Configuration, algorithm: Algorithm) -> None:
             f"topology = neighbours: {configuration.wrapper} replaces an update that all clients "
             "share, and without a server they share none. Say wrapper = none."
         )
+    if configuration.encoding != "none":
+        raise UserError(
+            f"topology = neighbours: encoding = {configuration.encoding} measures a model from one "
+            "that sender and receiver hold, and neighbours hold different ones. Say encoding = "
+            "none."
+        )
+    if configuration.links is not None and graph != COMPLETE:
+        raise UserError(
+            f"graph = {graph} means nothing with links: the contact plan decides who hears whom."
+        )
 
 
 def check_names(configuration: Configuration) -> None:

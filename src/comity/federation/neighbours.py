@@ -14,6 +14,7 @@ import numpy as np
 
 from comity.algorithms import Round
 from comity.configuration import Configuration
+from comity.configuration.planning import planned_windows
 from comity.core.fleet import Fleet
 from comity.core.graphs import contact_graph
 from comity.core.mixing import Mixing, Mixings
@@ -77,6 +78,9 @@ class Neighbours(Server):
     def _graph(self, number: int) -> BoolArray:
         """Return which client hears which in a round (clients x clients, receivers first)."""
         configuration, clients = self.configuration, self.clients
+        if configuration.links is not None:
+            heard = planned_windows(configuration)[number - 1].heard
+            return np.array([[other in ear for other in range(len(heard))] for ear in heard])
         return contact_graph(
             configuration.graph, len(clients), configuration.seed, number, clients[0]
         )

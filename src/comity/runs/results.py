@@ -203,12 +203,14 @@ def _settings(configuration: Configuration) -> dict[str, Any]:
         "keep_scope": configuration.keep_scope,
         "guard": configuration.guard,
         "fine_tune": configuration.fine_tune,
-        **(
-            {}
-            if configuration.topology == "star"
-            else {"topology": configuration.topology, "graph": configuration.graph}
-        ),
+        **({} if configuration.topology == "star" else _topology(configuration)),
     }
+
+
+def _topology(configuration: Configuration) -> dict[str, str]:
+    """Return the topology and, unless a contact plan decides, who may hear whom."""
+    graph = {"graph": configuration.graph} if configuration.links is None else {}
+    return {"topology": configuration.topology, **graph}
 
 
 def _neighbours(history: Sequence[HistoryEntry], clients: int) -> NeighbourResult:

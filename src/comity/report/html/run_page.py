@@ -167,12 +167,12 @@ def _facts(run: Run) -> str:
     """Return the main settings."""
     results = run.results
     strict, wrapper = results.get("strict_reference_point"), run.configuration.wrapper
-    topology = run.configuration.topology
+    topology, graph = results.get("topology"), results.get("graph", "by the contact plan")
     values = {
         "problem": results["problem"],
         "algorithm": results["algorithm"],
         **({} if wrapper == "none" else {"with": wrapper}),
-        **({} if topology == "star" else {"topology": f"{topology}, {run.configuration.graph}"}),
+        **({} if topology is None else {"topology": f"{topology}, {graph}"}),
         "participation": f"{run.configuration.participation:.0%} per round",
         "keep": results["keep"],
         "guard": "on" if results["guard"] else "off",
