@@ -15,6 +15,7 @@ import numpy as np
 from comity.algorithms import Round
 from comity.configuration import Configuration
 from comity.configuration.planning import planned_windows
+from comity.configuration.travel import size_of
 from comity.core.fleet import Fleet
 from comity.core.graphs import contact_graph
 from comity.core.mixing import Mixing, Mixings
@@ -24,7 +25,8 @@ from comity.errors import UserError
 from comity.federation.agreement import Exchange
 from comity.federation.messages import ClientUpdate, RoundRequest
 from comity.federation.record import RoundRecord
-from comity.federation.server import Server, bytes_of
+from comity.federation.server import Server
+from comity.links.settings import SECOND
 
 
 def server_of(configuration: Configuration) -> Server:
@@ -53,6 +55,13 @@ class Neighbours(Server):
         super().__init__(configuration, clients, initial)
         self._rules = {client: configuration.get_algorithm() for client in self.clients}
 
+    def request(self) -> tuple[RoundRequest, RoundRecord]:
+        """Return the request of the next round, and its record."""
+        request, record = super().request()
+        if self.configuration.links is not None:
+            record.time = planned_windows(self.configuration)[record.round - 1].time / SECOND
+        return request, record
+
     def _answered(
         self,
         request: RoundRequest,
@@ -70,7 +79,7 @@ class Neighbours(Server):
         if update.models is not None:
             message = self._agreement.update_bytes(update) // len(update.clients)
             if self.algorithm.reads_start:
-                message += bytes_of(update.models, 1)
+                message += size_of(self._travel.sent)
             places = self._places(update.clients)
             record.bytes_up = message * int(self._graph(record.round)[np.ix_(places, places)].sum())
         return request
