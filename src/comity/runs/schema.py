@@ -91,6 +91,41 @@ class Communication(TypedDict):
     """Mean bytes that one client sends in one round."""
 
 
+class UpdateCounts(TypedDict):
+    """Updates per client."""
+
+    least: int
+    median: float
+    most: int
+
+
+class Ages(TypedDict):
+    """Mixings by which updates are late."""
+
+    mean: float
+    most: int
+
+
+class LinkResults(TypedDict):
+    """Use that a federation made of its links."""
+
+    days: float
+    """Length of the contact plan."""
+    rounds: int
+    updates: int
+    updates_per_client: UpdateCounts
+    age: Ages
+    bytes_up: int
+    bytes_down: int
+    radio_seconds: float
+    """Time that transmitters of clients were on, for the bytes that were really sent."""
+    energy_joules: NotRequired[float]
+    pass_use: float
+    """Share of the time of all passes that was planned for messages."""
+    late_dropped: int
+    """Updates that were too old to be mixed."""
+
+
 class Results(TypedDict):
     """The content of ``results.json``: no times and no paths, so equal runs have equal bytes."""
 
@@ -131,6 +166,7 @@ class Results(TypedDict):
     clusters: NotRequired[ClusterResult]
     neighbours: NotRequired[NeighbourResult]
     communication: Communication
+    links: NotRequired[LinkResults]
     environment_steps: NotRequired[dict[str, int]]
     validation: NotRequired[dict[str, float | None]]
     training_steps: NotRequired[int]
@@ -161,6 +197,12 @@ class HistoryEntry(TypedDict):
     heard: NotRequired[dict[str, list[int]]]
     """Clients whose models each client heard, where there is no server."""
     absent: NotRequired[dict[str, list[int]]]
+    time: NotRequired[float]
+    """Seconds from the beginning of the contact plan, with links."""
+    age: NotRequired[list[int]]
+    """With links, the mixings by which each client's update is late."""
+    dropped: NotRequired[list[int]]
+    """Clients whose updates were too old to be mixed."""
     bytes_up: int
     bytes_down: int
     events: list[str]

@@ -5,16 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, cast, get_args
 
 from matplotlib.figure import Figure
 
+from comity.errors import UserError
+from comity.links.timetable import Timetable
 from comity.report import FigureKind
 from comity.report.figures.agent import agent_rewards, agent_weights, embeddings
 from comity.report.figures.bars import bars
 from comity.report.figures.cluster_rounds import cluster_rounds, cluster_sizes
 from comity.report.figures.clusters import clusters
 from comity.report.figures.conflict import conflict, conflicts
+from comity.report.figures.contacts import contacts
 from comity.report.figures.cross import cross
 from comity.report.figures.front import front
 from comity.report.figures.fronts import fronts
@@ -110,6 +113,20 @@ def draw_comparison(
         figures["solutions"] = solutions(solutions_of_runs(runs), problem)
     figures |= {"learning": learning(comparison, runs), "conflicts": conflicts(comparison, runs)}
     return _save_all(path, figures, kind)
+
+
+def draw_plan(path: Path, table: Timetable) -> None:
+    """Draw the contacts of a timetable into a file, in the format that its name ends with."""
+    kinds = get_args(FigureKind)
+    if path.suffix.removeprefix(".") not in kinds:
+        raise UserError(f"out: {path} must end in .{', .'.join(kinds)}.")
+    figure = contacts(table)
+    if figure is None:
+        raise UserError(f"out: {len(table.names)} clients have no room in a picture.")
+    try:
+        save(figure, path)
+    except OSError as error:
+        raise UserError(f"out: cannot write {path}: {error.strerror}.") from None
 
 
 def draw_search(search: Search, kind: FigureKind = "png") -> Pictures:
@@ -213,8 +230,10 @@ __all__ = [
     "clusters",
     "conflict",
     "conflicts",
+    "contacts",
     "cross",
     "draw_comparison",
+    "draw_plan",
     "draw_reproduction",
     "draw_run",
     "draw_search",
