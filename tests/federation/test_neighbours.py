@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 import torch
 
+import comity.runs.execute
+from comity.api import resume
 from comity.configuration import Configuration
 from comity.configuration.planning import planned_sizes
 from comity.core.fleet import Fleet
@@ -18,6 +20,7 @@ from comity.federation.record import RoundRecord
 from comity.federation.server import Server
 from comity.runs.directory import Run
 from comity.runs.execute import execute
+from comity.runs.plans import make_plan
 from comity.searches.configuration import configure_search
 from tests.tiny import tiny
 
@@ -195,6 +198,32 @@ def test_a_contact_plan_says_who_hears_whom(contacts, tmp_path):
     results = execute(Run.create(tmp_path / "run", configuration)).results
     assert results["neighbours"] == {"heard": 3 / 8, "pairs": 2, "possible_pairs": 6}
     assert "graph" not in results
+
+
+def test_stopped_between_two_windows(contacts, tmp_path, monkeypatch):
+    monkeypatch.setattr(comity.runs.execute, "_CHECKPOINT_SECONDS", 0.0)
+    links = {"contacts": contacts, "collect": "every:1h", "work": "60s"}
+    configuration = neighbours(algorithm="fedpref", links=links, keep="last")
+    whole = execute(Run.create(tmp_path / "whole", configuration))
+
+    def stop(done: int, total: int, text: str) -> None:
+        raise KeyboardInterrupt
+
+    broken = Run.create(tmp_path / "broken", configuration)
+    with pytest.raises(KeyboardInterrupt):
+        execute(broken, on_round=stop)
+    assert broken.load_checkpoint() is not None
+    resumed = resume(broken.path)
+    for file in ("history.jsonl", "results.json", "models/client-1.safetensors"):
+        assert (resumed.path / file).read_bytes() == (whole.path / file).read_bytes()
+    assert [entry.get("time") for entry in whole.history] == [3600.0, 10800.0, None]
+
+
+def test_a_plan_is_one_of_contacts_with_a_server(contacts):
+    links = {"contacts": contacts, "collect": "every:1h", "work": "60s"}
+    values = {"problem": "tiny-people", "algorithm": "fedavg", "topology": "neighbours"}
+    with pytest.raises(UserError, match="this run has 2 rounds"):
+        make_plan({**values, "links": links})
 
 
 def test_alone_has_the_same_rounds_of_work(contacts):

@@ -170,7 +170,7 @@ def summarise(
         "bytes_down": sum(entry["bytes_down"] for entry in history),
         "bytes_per_update": _bytes_per_update(configuration, history),
     }
-    if configuration.links is not None:
+    if configuration.links is not None and configuration.topology == "star":
         results["links"] = link_results(configuration, history)
     results |= _effort(problem, everybody, history)
     per_client, validation = results["per_client"], results.get("validation")
