@@ -19,12 +19,12 @@ from comity.problems import DataProblem, EnvironmentProblem, Problem
 from comity.runs.group_schema import Groups
 from comity.runs.groups import short_gaps
 from comity.runs.link_results import link_results
+from comity.runs.link_schema import NeighbourResult
 from comity.runs.schema import (
     ClientResult,
     ClusterResult,
     HistoryEntry,
     Metrics,
-    NeighbourResult,
     Results,
     SpanResult,
     Vectors,

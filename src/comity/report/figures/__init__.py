@@ -9,6 +9,7 @@ from typing import Any, cast, get_args
 
 from matplotlib.figure import Figure
 
+from comity.configuration import planned
 from comity.errors import UserError
 from comity.links.timetable import Timetable
 from comity.report import FigureKind
@@ -23,6 +24,7 @@ from comity.report.figures.front import front
 from comity.report.figures.fronts import fronts
 from comity.report.figures.groups import groups
 from comity.report.figures.growth import growth
+from comity.report.figures.hours import ages, hours, hours_compared
 from comity.report.figures.learning import learning
 from comity.report.figures.losses import losses
 from comity.report.figures.mixing import mixing, similarity
@@ -94,6 +96,10 @@ def draw_run(run: Run, kind: FigureKind = "png") -> Pictures:
         "groups": groups(run),
         "cross": cross(run),
     }
+    if run.configuration.links is not None:
+        figures |= {"hours": hours(run), "ages": ages(run)}
+        if run.configuration.topology == "star":
+            figures["contacts"] = contacts(planned(run.configuration))
     return _save_all(run.path, figures, kind)
 
 
@@ -112,6 +118,7 @@ def draw_comparison(
         problem = first.configuration.get_problem()
         figures["solutions"] = solutions(solutions_of_runs(runs), problem)
     figures |= {"learning": learning(comparison, runs), "conflicts": conflicts(comparison, runs)}
+    figures["hours"] = hours_compared(comparison, runs)
     return _save_all(path, figures, kind)
 
 
@@ -224,6 +231,7 @@ __all__ = [
     "Pictures",
     "agent_rewards",
     "agent_weights",
+    "ages",
     "bars",
     "cluster_rounds",
     "cluster_sizes",
@@ -243,6 +251,8 @@ __all__ = [
     "fronts",
     "groups",
     "growth",
+    "hours",
+    "hours_compared",
     "learning",
     "losses",
     "mixing",
