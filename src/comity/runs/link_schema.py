@@ -1,8 +1,17 @@
-"""Schema of what is written about links."""
+"""Schema of what is written about messages, links and neighbours."""
 
 from __future__ import annotations
 
 from typing import NotRequired, TypedDict
+
+
+class Communication(TypedDict):
+    """Bytes of the sealed messages that clients sent and received."""
+
+    bytes_up: int
+    bytes_down: int
+    bytes_per_update: NotRequired[float]
+    """Mean bytes that one client sends in one round."""
 
 
 class UpdateCounts(TypedDict):

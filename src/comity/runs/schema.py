@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal, NotRequired, TypedDict
 
-from comity.runs.link_schema import LinkResults, NeighbourResult
+from comity.runs.link_schema import Communication, LinkResults, NeighbourResult
 
 Metrics = dict[str, float]
 """Measures by name."""
@@ -72,15 +72,6 @@ class ClusterResult(TypedDict):
 
     count: int
     adjusted_rand: NotRequired[float]
-
-
-class Communication(TypedDict):
-    """Bytes of the sealed messages that clients sent and received."""
-
-    bytes_up: int
-    bytes_down: int
-    bytes_per_update: NotRequired[float]
-    """Mean bytes that one client sends in one round."""
 
 
 class Results(TypedDict):
