@@ -46,6 +46,10 @@ class Forgetful(Mean):
         return round.sizes**self._round if self._round > 1 else np.ones(len(round.sizes))
 
 
+class Amnesic(Forgetful):
+    """Forgets as well, under a name of its own."""
+
+
 class Complete(Mean):
     def weights(self, round: Any) -> Any:
         return np.ones(len(round.clients))
@@ -64,6 +68,14 @@ def test_sound_algorithms_pass(name):
 
 def test_on_an_environment():
     check_algorithm("classics:FedNova", problem="tiny-treasure")
+
+
+def test_without_a_server():
+    settings = {**SMALL, "topology": "neighbours", "graph": "ring", "sizes": "8,4,2,1"}
+    check_algorithm("fedpref", **settings)
+    comity.algorithm("test-amnesic", place="global model", **WORDS)(Amnesic)
+    with pytest.raises(AssertionError, match="interrupted and resumed"):
+        check_algorithm("test-amnesic", **settings)
 
 
 @pytest.mark.parametrize(

@@ -28,6 +28,7 @@ from comity.federation.engines.deployed import DeployedEngine, Terms
 from comity.federation.engines.embedded import EmbeddedEngine
 from comity.federation.loop import RoundLoop, SimulatedLoop
 from comity.federation.messages import ClientUpdate, RoundRequest
+from comity.federation.neighbours import server_of
 from comity.federation.server import Server
 from comity.federation.site import Membership, Site
 from comity.federation.transports.memory import MemoryTransport
@@ -81,7 +82,7 @@ class _Checked:
         """Return the end of a run."""
         configuration = self.configuration(**others)
         with EmbeddedEngine(configuration) as engine:
-            server = Server(configuration)
+            server = server_of(configuration)
             recorder = _Recorder(server.algorithm)
             server.algorithm = recorder  # type: ignore[assignment]
             loop = SimulatedLoop(_Spoiling(engine, spoil) if spoil else engine, server)
@@ -188,9 +189,9 @@ def _broken_is_left_out(checked: _Checked) -> None:
 
 
 def _simulated_is_deployed(checked: _Checked) -> None:
-    if checked.algorithm.centralised:
-        return
     configuration, identity = checked.configuration(), "0" * 64
+    if checked.algorithm.centralised or configuration.topology != "star":
+        return
     agreement = Agreement(configuration)
     names = tuple(f"site-{client}" for client in range(configuration.clients))
     with TemporaryDirectory() as home:
@@ -222,7 +223,7 @@ _LAWS: Mapping[str, Callable[[_Checked], None]] = {
 @contextmanager
 def _loop(configuration: Configuration) -> Iterator[SimulatedLoop]:
     with EmbeddedEngine(configuration) as engine:
-        yield SimulatedLoop(engine, Server(configuration))
+        yield SimulatedLoop(engine, server_of(configuration))
 
 
 def _relabelled(round: Round, order: IntArray) -> Round:

@@ -470,6 +470,7 @@ FEDERATIONS: dict[str, tuple[dict[str, Any], str]] = {
     "absences": (_values(absences=[]), "absences has no place"),
     "chunk": (_values(chunk=2), "chunk = 2: each site is a fleet of one"),
     "pooled rows": (_values(algorithm="agnostic-fair-pooled"), "pools the rows.*Choose an alg"),
+    "no server": (_values(topology="neighbours"), "without a server are simulated only"),
     "algorithm": (_values(algorithm="fedpreff"), "fedpreff.*Did you mean 'fedpref'"),
     "quorum": (_values(server={"quorum": 4}), "server.quorum = 4: there are only 3 sites"),
     "patience": (_values(server={"patience": 0}), r"server.patience = 0.*seconds until"),

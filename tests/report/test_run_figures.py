@@ -141,6 +141,29 @@ def test_absent_receivers_are_hatched(made: Callable[..., Run]) -> None:
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["absent"]
 
 
+def test_what_clients_heard_is_marked(made: Callable[..., Run]) -> None:
+    """Without a server; also where it has no weight, and beside rows of absent clients."""
+    matrix: list[list[float | None]] = [[0.5, 0.5, 0.0], [None, None, None], [0.0, 0.0, 1.0]]
+    lines = mixed(1, matrix)
+    lines[0]["heard"] = {"0": [1, 2], "2": [0]}
+    settings: dict[str, Any] = {"rounds": 1, "preferences": SPREAD, "topology": "neighbours"}
+    run = made([[1.0, -1.0]] * 3, lines, **settings)
+    figure = mixing(run)
+    assert figure is not None
+    (marks,) = figure.axes[0].lines
+    # clients in the order 1, 2, 0; x is the giver, y the receiver
+    assert sorted(zip(marks.get_xdata(), marks.get_ydata(), strict=True)) == [
+        (0, 2),
+        (1, 2),
+        (2, 1),
+    ]
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["absent", "heard"]
+    assert run.results["neighbours"] == {"heard": 1.5, "pairs": 2, "possible_pairs": 3}
+    page = run_page(run, draw_run(run), "plotly.js")
+    assert "A client heard 1.5 others on average; 2 of 3 pairs have met" in page
+    assert "from clients to clients" in page
+
+
 def test_similarity_shows_where_clients_were_compared(made: Callable[..., Run]) -> None:
     """The last panel is the round from which on the same clients are compared."""
     together = [[1.0, 0.2, -0.4], [0.2, 1.0, 0.1], [-0.4, 0.1, 1.0]]

@@ -78,6 +78,22 @@ class Round:
             raise TypeError(f"round.steps: the algorithm's statistics must contain '{STEPS}'")
         return self.statistics[STEPS]
 
+    def only(self, clients: Collection[int]) -> Round:
+        """Return the round of a client that heard only those participants among ``clients``."""
+        places = [i for i, client in enumerate(self.participants) if client in clients]
+        each = len(self.sent) // len(self.participants)
+        rows = [place * each + k for place in places for k in range(each)]
+        return replace(
+            self,
+            participants=tuple(self.participants[place] for place in places),
+            sent=self.sent.select(rows),
+            start=self.start.select(rows),
+            sizes=self.sizes[places],
+            statistics={name: values[places] for name, values in self.statistics.items()},
+            survey=None if self.survey is None else self.survey.only(clients),
+            asked=len(places),
+        )
+
 
 @dataclass(frozen=True)
 class Survey:
@@ -144,12 +160,26 @@ class Algorithm(Settings):
     """
     shared_update: ClassVar[tuple[str, ...]] = ()
     """Tensors, as patterns, of which all clients get the mean update; a wrapper may replace it."""
+    reads_start: ClassVar[bool] = True
+    """`mix` reads `Round.start`. If not, clients without a server send each other no starts."""
     ensembles: ClassVar[bool] = False
     """After the last round every client gets what `ensemble` makes of all clients' models."""
     outlasts: ClassVar[bool] = False
     """Arrays of `state` are of use after the run, which keeps them as ``server.safetensors``."""
     centralised: ClassVar[bool] = False
     """No federation: the first client trains one model for all, on the data of all."""
+
+    @property
+    def needs_server(self) -> str:
+        """Reason why clients cannot each run `mix` on the models that they heard; empty: they can.
+
+        It goes on from the algorithm's name: ``"asks all clients before they train"``.
+        """
+        if self.centralised:
+            return "pools the data of all clients"
+        if self.ensembles:
+            return "hands the models of all clients to everybody"
+        return "asks all clients before they train" if self.surveys else ""
 
     def check(self, problem: Problem, participants: int) -> None:
         """Refuse a run that these settings do not fit, before anything is written.

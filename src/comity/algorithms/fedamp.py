@@ -58,6 +58,7 @@ class FedAMP(Algorithm):
 
     needs: ClassVar[frozenset[Need]] = frozenset({"losses"})
     sends: ClassVar[tuple[str, ...]] = ("model.*",)
+    reads_start: ClassVar[bool] = False
     receive_as: ClassVar[Mapping[str, str]] = {"model.": "anchor."}
 
     pull: float = setting(1.0, "λ: strength of the pull to the cloud model", at_least=0)

@@ -22,6 +22,7 @@ class FedAvg(Algorithm):
     """θ ← Σ_i n_i θ_i' / Σ_j n_j over the clients that sent."""
 
     personal: ClassVar[bool] = False
+    reads_start: ClassVar[bool] = False
     shared_update: ClassVar[tuple[str, ...]] = ("*",)
 
     def mix(self, round: Round) -> Mapping[str, Mixing]:

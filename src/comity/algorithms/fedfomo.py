@@ -81,6 +81,10 @@ class FedFomo(Algorithm):
     _affinity: dict[int, dict[int, float]] = PrivateAttr(default_factory=dict)
     _offered: dict[int, list[int]] = PrivateAttr(default_factory=dict)
 
+    @property
+    def needs_server(self) -> str:
+        return "hands each client several models of others, unmixed"
+
     def build(self, model: nn.Module, problem: Problem) -> nn.Module:
         assert isinstance(problem, DataProblem)
         return Offered(model, min(self.offers, len(problem.client_rows())))

@@ -45,6 +45,10 @@ class FedMGDAPlus(Algorithm):
 
     _steps: int = PrivateAttr(0)
 
+    @property
+    def needs_server(self) -> str:
+        return "steps from one model that all clients hold"
+
     def mix(self, round: Round) -> Mapping[str, Mixing]:
         gram = round.sent.total_gram(round.start)
         live = alive(gram)  # a client without movement would get all the weight

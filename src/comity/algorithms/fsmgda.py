@@ -38,6 +38,10 @@ class FSMGDA(Algorithm):
 
     server_rate: float = setting(1.0, "length of the server's step along the updates", above=0)
 
+    @property
+    def needs_server(self) -> str:
+        return "steps from one model that all clients hold"
+
     def phases(self, problem: Problem) -> list[Phase]:
         return [Phase(per_objective=True)]
 

@@ -24,11 +24,17 @@ class LFTFedAvg(FairBatch):
     """θ ← Σ_k V_k θ_k / Σ V, V_k the sum of client k's sample weights."""
 
     statistics: ClassVar[tuple[str, ...]] = ("total",)
+    reads_start: ClassVar[bool] = False
 
     alpha: float = setting(0.3, "step size of the weights λ", at_least=0)
     average: Literal["weighted", "public"] = setting(
         "weighted", "weighted mean of models; public: the public code's, first client unweighted"
     )
+
+    @property
+    def needs_server(self) -> str:
+        public = self.average == "public"
+        return "steps from the mean of all starts (average = public)" if public else ""
 
     def mix(self, round: Round) -> Mapping[str, Mixing]:
         totals = round.statistics["total"]

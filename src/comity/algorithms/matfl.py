@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -24,6 +24,8 @@ from comity.settings import setting
 )
 class MaTFL(Algorithm):
     """w_ij ∝ max(cos(D_i, D_j) + shift, 0) over i's nearest clients, D_i = θ_i' − mean θ'."""
+
+    reads_start: ClassVar[bool] = False
 
     voters: int = setting(10, "clients that each one averages with, itself included", at_least=1)
     scope: Literal["layer", "model"] = setting("layer", "compare tensor by tensor, or whole models")

@@ -111,6 +111,7 @@ class PraFFL(Algorithm):
     personal: ClassVar[bool] = False
     needs: ClassVar[frozenset[Need]] = frozenset({"losses"})
     sends: ClassVar[tuple[str, ...]] = ("body.*",)
+    reads_start: ClassVar[bool] = False
     run_defaults: ClassVar[Mapping[str, Any]] = {"keep_scope": "federation"}
 
     sampled: PositiveInt = setting(64, "preferences drawn for every batch (n_λ)")
@@ -130,6 +131,11 @@ class PraFFL(Algorithm):
         "trained", "ψ that clients end with: as trained, which β fits, or the mean (the paper)"
     )
     tested: PositiveInt = setting(1000, "preferences at which each client is judged in the end")
+
+    @property
+    def needs_server(self) -> str:
+        public = self.weighting == "public"
+        return "steps from the mean of all starts (weighting = public)" if public else ""
 
     def build(self, model: nn.Module, problem: Problem) -> Spanning:
         layers = list(model) if isinstance(model, nn.Sequential) else []

@@ -31,7 +31,7 @@ from comity.cli.terminal import show
 
 _SHARED = (
     *("preset", "clients", "rounds", "partition", "sizes", "split_ratio"),
-    *("participation", "keep", "guard", "encoding", "wrapper"),
+    *("participation", "topology", "graph", "keep", "guard", "encoding", "wrapper"),
 )
 
 

@@ -50,6 +50,10 @@ RUN = {
     "sizes": SettingOption(str, "How much data clients have: equal, dirichlet:2 or 3,2,1."),
     "split_ratio": SettingOption(str, "Parts for training, validation and test: 70:10:20."),
     "participation": SettingOption(float, "Share of clients that take part in a round."),
+    "topology": SettingOption(
+        str, "star: a server mixes; neighbours: each client mixes what it heard, without a server."
+    ),
+    "graph": SettingOption(str, "With neighbours, who hears whom: complete, ring:2 or random:0.3."),
     "keep": SettingOption(
         str, "best or last: each client's best validated model, or that of the last round."
     ),

@@ -13,6 +13,7 @@ from comity.configuration.checks import (
     CHOICE_CHECKS,
     check_absences,
     check_names,
+    check_topology,
     excluded_by,
 )
 from comity.configuration.layers import Choice, merged
@@ -113,6 +114,7 @@ def _adjusted(choice: Choice, run: Mapping[str, Any]) -> Mapping[str, Any]:
 def _verified(configuration: Configuration, algorithm: Algorithm) -> Configuration:
     """Try out what a run begins with, so that it is refused before anything is written."""
     check_absences(configuration)
+    check_topology(configuration, algorithm)
     vectors, problem = configuration.get_preferences(), configuration.get_problem()
     algorithm.check(problem, configuration.participants(configuration.clients))
     if isinstance(problem, DataProblem):

@@ -7,8 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from comity.algorithms import Algorithm
 from comity.configuration.layers import Choice
 from comity.configuration.run import EPISODES, RUN_SETTINGS, Configuration
+from comity.core.graphs import COMPLETE
 from comity.errors import UserError, unknown
 from comity.problems import DataProblem, EnvironmentProblem
 
@@ -153,7 +155,8 @@ CHECKS = (
 
 def excluded_by(run: Mapping[str, Any]) -> str | None:
     """Return the setting, if any, under which clients cannot choose a round together."""
-    plain = {"participation": 1.0, "fine_tune": "none", "guard": False, "links": None}
+    plain = {"participation": 1.0, "fine_tune": "none", "guard": False}
+    plain |= {"topology": "star", "links": None}
     return next((key for key in plain if run.get(key, plain[key]) != plain[key]), None)
 
 
@@ -175,6 +178,37 @@ def check_absences(configuration: Configuration) -> None:
             raise UserError(f"{entry}: rounds are 1 to {last - 1}.")
         if exchange == "survey" and not algorithm.surveys:
             raise UserError(f"{entry}: {configuration.algorithm} makes no survey; say 'round'.")
+
+
+def check_topology(configuration: Configuration, algorithm: Algorithm) -> None:
+    """Refuse a federation without a server where something needs one."""
+    graph = configuration.graph
+    if configuration.topology == "star":
+        if graph != COMPLETE:
+            raise UserError(
+                f"graph = {graph} means nothing with a server. Say topology = neighbours."
+            )
+        return
+    if reason := algorithm.needs_server:
+        raise UserError(
+            f"topology = neighbours: {configuration.algorithm} {reason}, which takes a server. Say "
+            "topology = star, or choose another algorithm, e.g. fedpref."
+        )
+    if configuration.wrapper != "none":
+        raise UserError(
+            f"topology = neighbours: {configuration.wrapper} replaces an update that all clients "
+            "share, and without a server they share none. Say wrapper = none."
+        )
+    if configuration.encoding != "none":
+        raise UserError(
+            f"topology = neighbours: encoding = {configuration.encoding} measures a model from one "
+            "that sender and receiver hold, and neighbours hold different ones. Say encoding = "
+            "none."
+        )
+    if configuration.links is not None and graph != COMPLETE:
+        raise UserError(
+            f"graph = {graph} means nothing with links: the contact plan decides who hears whom."
+        )
 
 
 def check_names(configuration: Configuration) -> None:

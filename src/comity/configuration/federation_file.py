@@ -217,6 +217,11 @@ def parse_federation(
             f"policy.algorithms: this federation runs {algorithm}, code that is not Comity's; read "
             "it, and add its name to the policy."
         )
+    if values.get("topology", "star") != "star":
+        raise UserError(
+            f"{path}: topology = {values['topology']}: federations without a server are simulated "
+            "only; real sites have one. Leave topology out."
+        )
     if find_algorithm(algorithm).centralised:
         raise UserError(
             f"{path}: {values['algorithm']} pools the rows of all clients, which real sites never "

@@ -13,6 +13,7 @@ from comity.errors import UserError
 from comity.links.contacts import ContactPlan, read_plan
 from comity.links.settings import Links
 from comity.links.timetable import Timetable, timetable
+from comity.links.windows import Window, heard
 from comity.settings import build
 
 _STEP = 1000
@@ -51,18 +52,24 @@ def with_plan(
             "offer with their answer; with links an answer may be to an earlier one. Use an "
             "algorithm that sends one model, e.g. fedavg or fedpref."
         )
-    table = planned(first)
-    _check_rounds(table)
+    rounds, work = _planned_rounds(first)
     learner = first.get_problem().learner
-    steps = max(1, first.learner_settings["local_steps"] * max(table.work))
+    steps = max(1, first.learner_settings["local_steps"] * work)
     scheduled = {"total_steps": steps, **values.get(learner, {})}
-    return complete({**values, "rounds": len(table.rounds), learner: scheduled})
+    return complete({**values, "rounds": rounds, learner: scheduled})
 
 
 def planned(configuration: Configuration) -> Timetable:
     """Return the timetable of a configuration with links."""
     assert configuration.links is not None
     return _timetable(configuration.links, configuration.clients, *planned_sizes(configuration))
+
+
+def planned_windows(configuration: Configuration) -> tuple[Window, ...]:
+    """Return who hears whom in each round of a configuration with links and without a server."""
+    assert configuration.links is not None
+    size, _ = planned_sizes(configuration)
+    return _windows(configuration.links, configuration.clients, size)
 
 
 def planned_sizes(configuration: Configuration) -> tuple[int, int]:
@@ -117,6 +124,27 @@ def _plan(links: Links) -> ContactPlan:
 @lru_cache(maxsize=16)
 def _timetable(links: Links, clients: int, up: int, down: int) -> Timetable:
     return timetable(contact_plan(links), links, clients, up, down)
+
+
+@lru_cache(maxsize=16)
+def _windows(links: Links, clients: int, size: int) -> tuple[Window, ...]:
+    return heard(contact_plan(links), links, clients, size)
+
+
+def _planned_rounds(configuration: Configuration) -> tuple[int, int]:
+    """Return the number of rounds, and the most rounds' work that a client does in them."""
+    if configuration.topology == "star":
+        table = planned(configuration)
+        _check_rounds(table)
+        return len(table.rounds), max(table.work)
+    windows = planned_windows(configuration)
+    if not windows:
+        size, _ = planned_sizes(configuration)
+        raise UserError(
+            f"links: nobody hears anybody, for no message of {size:,} bytes arrives whole between "
+            "two mixings. Mix less often (links.collect), or plan more days or faster links."
+        )
+    return len(windows), len(windows)
 
 
 def _check_rounds(table: Timetable) -> None:

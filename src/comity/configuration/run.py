@@ -16,6 +16,7 @@ from torch import nn
 from comity import algorithms, problems
 from comity.algorithms import Algorithm
 from comity.algorithms.wrappers import Wrapper, find_wrapper
+from comity.core.graphs import COMPLETE, Graph
 from comity.core.preferences import preferences
 from comity.core.typing import FloatArray
 from comity.errors import unknown
@@ -77,6 +78,14 @@ class Configuration(Settings):
     )
     participation: float = setting(
         1.0, "share p of the clients that take part in a round: ⌈p N⌉", above=0, at_most=1
+    )
+    topology: Literal["star", "neighbours"] = setting(
+        "star", "star: a server mixes; neighbours: each client mixes what it heard, without one"
+    )
+    graph: Graph = setting(
+        COMPLETE,
+        "neighbours: who hears whom: complete, ring, ring:K (K on either side) or random:P (each "
+        "pair, anew in each round)",
     )
     absences: list[Absence] = setting(
         [], "simulated absences: [round, client, exchange], exchange one of survey, round, finish"

@@ -145,7 +145,8 @@ def message_sizes(configuration: Configuration) -> tuple[int, int]:
     """Return the most bytes of one sealed update and of one sealed delivery.
 
     They hold for every round, whatever is learned: a plan of contacts needs no training. Surveys
-    and the replies to them are exchanges of their own, which come on top.
+    and the replies to them are exchanges of their own, which come on top. Without a server, an
+    update holds the model that the client started from as well, where the algorithm reads it.
 
     Args:
         configuration: The configuration of the federation; its number of rounds does not count.
@@ -156,6 +157,8 @@ def message_sizes(configuration: Configuration) -> tuple[int, int]:
         for name, shape in travel.statistics("round", alone=False).items()
     }
     up = _largest(travel, travel.tensors("round", alone=False), statistics, update_control(ANSWERS))
+    if configuration.topology == "neighbours" and configuration.get_algorithm().reads_start:
+        up += size_of(travel.sent)
     control = request_control("round", False, _LARGEST_NUMBER, _LARGEST_NUMBER, False, False)
     communicates = configuration.get_algorithm().communicates
     return up, _largest(travel, travel.delivered if communicates else {}, {}, control)

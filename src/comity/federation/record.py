@@ -25,6 +25,8 @@ class RoundRecord:
     """Measures of the wrapper: how much updates were against each other."""
     diagnostics: dict[str, Any] = field(default_factory=dict)
     """Other diagnostics of the algorithm, as plain values."""
+    heard: dict[int, tuple[int, ...]] | None = None
+    """Clients whose models each client heard and could use, where there is no server."""
     mixing: FloatArray | None = None
     """Weight of each client's update (columns) in each client's server model (rows)."""
     bytes_up: int = 0

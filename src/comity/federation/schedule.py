@@ -170,6 +170,12 @@ class Schedule:
             self._models[client] = model
 
 
+def schedule_of(configuration: Configuration) -> Schedule | None:
+    """Return the schedule of a server with links; None without links, or without a server."""
+    scheduled = configuration.links is not None and configuration.topology == "star"
+    return Schedule(configuration) if scheduled else None
+
+
 def _moved(sent: Fleet, start: Fleet, now: Fleet, factors: FloatArray) -> Fleet:
     """Return the steps of some clients, weighted, from where they are now."""
     each = len(sent) // len(start)

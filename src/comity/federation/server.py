@@ -12,21 +12,21 @@ from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
-import torch
 
 from comity.algorithms import Round, Survey
 from comity.configuration import Configuration
 from comity.core.fleet import Fleet
-from comity.core.mixing import TARGET, Mixing, Pick, mixed, who_from_whom
+from comity.core.mixing import TARGET, Mixings, mixed, who_from_whom
 from comity.core.storage import add_prefix, strip_prefix
 from comity.core.typing import NamedArrays
 from comity.federation.agreement import Agreement, Exchange
 from comity.federation.clients import initial_fleet
 from comity.federation.encoder import encode_fleet, posted_after
+from comity.federation.ensemble import ensembled
 from comity.federation.messages import ClientUpdate, RoundRequest, Verdict, expanded
 from comity.federation.participants import mixes, participants
 from comity.federation.record import RoundRecord
-from comity.federation.schedule import Schedule
+from comity.federation.schedule import schedule_of
 
 
 class Server:
@@ -61,7 +61,7 @@ class Server:
         """
         if self._travel.encoding is not None:
             self._posted = self._initial(tuple(self._travel.sent), self.clients).clone()
-        self._schedule = None if configuration.links is None else Schedule(configuration)
+        self._schedule = schedule_of(configuration)
         self._best = -np.inf
         self._rows: Fleet | None = None
         self._route: dict[int, int] = {}
@@ -271,36 +271,30 @@ class Server:
             asked=len(clients) + sum(len(absent) for absent in record.absent.values()),
             seed=self.configuration.seed,
         )
-        mixings = self.algorithm.mix(round)
-        if self._wrapper is not None:
-            mixings, record.conflict = self._wrapper.adjust(
-                mixings, round, self.algorithm.shared_update
-            )
+        mixings = self._apply_rule(round, record)
         self._store(sent, start, mixings)
-        record.diagnostics = self.algorithm.diagnostics()
-        record.clusters = record.diagnostics.pop("clusters", None)
         sizes = {name: tensor[0].numel() for name, tensor in self._template.tensors.items()}
         record.mixing = who_from_whom(mixings, sizes, self.clients, senders)
         return failed
+
+    def _apply_rule(self, round: Round, record: RoundRecord) -> Mixings:
+        """Return who learns from whom by the algorithm and its wrapper; note their diagnostics."""
+        mixings = self.algorithm.mix(round)
+        if self._wrapper is not None:
+            shared = self.algorithm.shared_update
+            mixings, record.conflict = self._wrapper.adjust(mixings, round, shared)
+        record.diagnostics = self.algorithm.diagnostics()
+        record.clusters = record.diagnostics.pop("clusters", None)
+        return mixings
 
     def ensemble(
         self, request: RoundRequest, update: ClientUpdate, record: RoundRecord
     ) -> RoundRequest:
         """Return a request with what every client gets of the models that all hand over."""
-        assert update.models is not None
         record.bytes_down += self._agreement.request_bytes("collect", request)
         record.bytes_up += self._agreement.update_bytes(update)
-        sound = update.models.finite()
-        models = update.models.clone()
-        broken = np.flatnonzero(~sound)  # a weight of zero would not remove what is not finite
-        models.put(
-            broken, Fleet({k: torch.zeros_like(t[broken]) for k, t in models.tensors.items()})
-        )
-        sizes = np.where(sound, update.statistics["size"], 0.0)
-        tensors = self.algorithm.ensemble(models, sizes)
-        count = len(self.clients)
-        delivered = Fleet({k: t.expand(count, *t.shape) for k, t in tensors.items()})
-        return replace(request, models=delivered)
+        models = ensembled(self.algorithm, update, len(self.clients))
+        return replace(request, models=models)
 
     def _start(self, request: RoundRequest, update: ClientUpdate) -> Fleet:
         """Return what each client started from: the delivered model, or its last upload."""
@@ -338,7 +332,7 @@ class Server:
     def _places(self, clients: Sequence[int]) -> list[int]:
         return [self._place[client] for client in clients]
 
-    def _store(self, sent: Fleet, start: Fleet, mixings: Mapping[str, Mixing | Pick]) -> None:
+    def _store(self, sent: Fleet, start: Fleet, mixings: Mixings) -> None:
         """Mix, and keep what the server had for clients that a mixing does not name."""
         rows, route = mixed(mixings, sent, start, self._previous)
         waiting = [client for client in self.clients if client not in route]
@@ -366,7 +360,7 @@ class Server:
         for name, fleet in fleets.items():
             if fleet is not None:
                 tensors.update({f"{name}/{k}": t.numpy() for k, t in fleet.tensors.items()})
-        algorithm = self.algorithm.state()
+        algorithm = self._rule_state()
         arrays = {k: v for k, v in algorithm.items() if isinstance(v, np.ndarray)}
         tensors |= add_prefix(arrays, "algorithm/")
         values = {
@@ -395,4 +389,12 @@ class Server:
         self._verdicts = dict(zip(self.clients, verdicts, strict=True))
         if self._schedule is not None:
             self._schedule.load(strip_prefix(tensors, "schedule/"), values["schedule"])
-        self.algorithm.load({**values["algorithm"], **strip_prefix(tensors, "algorithm/")})
+        self._load_rule({**values["algorithm"], **strip_prefix(tensors, "algorithm/")})
+
+    def _rule_state(self) -> dict[str, Any]:
+        """Return what the algorithm must remember."""
+        return self.algorithm.state()
+
+    def _load_rule(self, state: dict[str, Any]) -> None:
+        """Restore what `_rule_state` returned."""
+        self.algorithm.load(state)

@@ -18,8 +18,8 @@ from comity.errors import UserError
 from comity.federation.engines.embedded import EmbeddedEngine
 from comity.federation.loop import SimulatedLoop
 from comity.federation.messages import RoundMetrics
+from comity.federation.neighbours import server_of
 from comity.federation.record import RoundRecord
-from comity.federation.server import Server
 from comity.problems import DataProblem
 from comity.runs.answers import constant_models
 from comity.runs.directory import CONFIG, GROUPS, Run
@@ -87,7 +87,7 @@ def execute(run: Run, workers: int = 1, on_round: OnRound | None = None) -> Run:
     with limited(configuration.threads):
         started = time.monotonic()
         with EmbeddedEngine(configuration, workers) as engine:
-            loop = SimulatedLoop(engine, Server(configuration))
+            loop = SimulatedLoop(engine, server_of(configuration))
             started -= _restore(run, loop)
             _advance(run, loop, started, on_round)
             (last,) = loop.finish()

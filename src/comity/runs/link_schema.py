@@ -1,8 +1,17 @@
-"""Schema of what is written about links."""
+"""Schema of what is written about messages, links and neighbours."""
 
 from __future__ import annotations
 
 from typing import NotRequired, TypedDict
+
+
+class Communication(TypedDict):
+    """Bytes of the sealed messages that clients sent and received."""
+
+    bytes_up: int
+    bytes_down: int
+    bytes_per_update: NotRequired[float]
+    """Mean bytes that one client sends in one round."""
 
 
 class UpdateCounts(TypedDict):
@@ -38,3 +47,13 @@ class LinkResults(TypedDict):
     """Share of the time of all passes that was planned for messages."""
     late_dropped: int
     """Updates that were too old to be mixed."""
+
+
+class NeighbourResult(TypedDict):
+    """Contacts among clients without a server."""
+
+    heard: float
+    """Clients that a client heard in a round, on average."""
+    pairs: int
+    """Pairs of which at least one has heard the other."""
+    possible_pairs: int

@@ -158,6 +158,12 @@ def make_plan(values: Mapping[str, Any]) -> Plan:
         raise UserError("links.contacts is missing: name the contact plan, e.g. --links plan.csv.")
     configuration = configure(values)
     assert configuration.links is not None
+    if configuration.topology != "star":
+        raise UserError(
+            f"topology = {configuration.topology}: a plan is one of contacts with a server. "
+            f"Without one this run has {configuration.rounds} rounds; run it, and its mixing "
+            "picture shows who hears whom."
+        )
     table = planned(configuration)
     return Plan(configuration, table, limit(table, configuration.links))
 

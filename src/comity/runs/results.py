@@ -19,6 +19,7 @@ from comity.problems import DataProblem, EnvironmentProblem, Problem
 from comity.runs.group_schema import Groups
 from comity.runs.groups import short_gaps
 from comity.runs.link_results import link_results
+from comity.runs.link_schema import NeighbourResult
 from comity.runs.schema import (
     ClientResult,
     ClusterResult,
@@ -65,6 +66,7 @@ def history_entry(
         "conflict": record.conflict,
         **({"server": record.diagnostics} if record.diagnostics else {}),
         "mixing": _vectors(record.mixing if _drawable(record.mixing) else None),
+        **({} if record.heard is None or not _drawable(record.mixing) else {"heard": record.heard}),
         **({"absent": record.absent} if record.absent else {}),
         **({} if record.time is None else {"time": record.time, "age": list(record.ages)}),
         **({"dropped": list(record.dropped)} if record.dropped else {}),
@@ -161,12 +163,14 @@ def summarise(
     results["front"] = front(kept[problem.counts(kept)]).tolist()
     if partitions := [e["clusters"] for e in history if e["clusters"] is not None]:
         results["clusters"] = _clusters(partitions[-1], preferences)
+    if any("heard" in entry for entry in history):
+        results["neighbours"] = _neighbours(history, configuration.clients)
     results["communication"] = {
         "bytes_up": sum(entry["bytes_up"] for entry in history),
         "bytes_down": sum(entry["bytes_down"] for entry in history),
         "bytes_per_update": _bytes_per_update(configuration, history),
     }
-    if configuration.links is not None:
+    if configuration.links is not None and configuration.topology == "star":
         results["links"] = link_results(configuration, history)
     results |= _effort(problem, everybody, history)
     per_client, validation = results["per_client"], results.get("validation")
@@ -212,6 +216,24 @@ def _settings(configuration: Configuration) -> dict[str, Any]:
         "keep_scope": configuration.keep_scope,
         "guard": configuration.guard,
         "fine_tune": configuration.fine_tune,
+        **({} if configuration.topology == "star" else _topology(configuration)),
+    }
+
+
+def _topology(configuration: Configuration) -> dict[str, str]:
+    """Return the topology and, unless a contact plan decides, who may hear whom."""
+    graph = {"graph": configuration.graph} if configuration.links is None else {}
+    return {"topology": configuration.topology, **graph}
+
+
+def _neighbours(history: Sequence[HistoryEntry], clients: int) -> NeighbourResult:
+    """Return how many clients heard how many others."""
+    heard = [others for entry in history for others in entry.get("heard", {}).items()]
+    pairs = {frozenset((int(one), other)) for one, others in heard for other in others}
+    return {
+        "heard": round(float(np.mean([len(others) for _, others in heard])), 6),
+        "pairs": len(pairs),
+        "possible_pairs": clients * (clients - 1) // 2,
     }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal, NotRequired, TypedDict
 
-from comity.runs.link_schema import LinkResults
+from comity.runs.link_schema import Communication, LinkResults, NeighbourResult
 
 Metrics = dict[str, float]
 """Measures by name."""
@@ -74,15 +74,6 @@ class ClusterResult(TypedDict):
     adjusted_rand: NotRequired[float]
 
 
-class Communication(TypedDict):
-    """Bytes of the sealed messages that clients sent and received."""
-
-    bytes_up: int
-    bytes_down: int
-    bytes_per_update: NotRequired[float]
-    """Mean bytes that one client sends in one round."""
-
-
 class Results(TypedDict):
     """The content of ``results.json``: no times and no paths, so equal runs have equal bytes."""
 
@@ -99,6 +90,8 @@ class Results(TypedDict):
     keep_scope: str
     guard: bool
     fine_tune: str
+    topology: NotRequired[str]
+    graph: NotRequired[str]
     reference_point: list[float]
     partition: NotRequired[str]
     sizes: NotRequired[str]
@@ -119,6 +112,7 @@ class Results(TypedDict):
     per_client: list[ClientResult]
     front: list[list[float]]
     clusters: NotRequired[ClusterResult]
+    neighbours: NotRequired[NeighbourResult]
     communication: Communication
     links: NotRequired[LinkResults]
     environment_steps: NotRequired[dict[str, int]]
@@ -148,6 +142,8 @@ class HistoryEntry(TypedDict):
     conflict: dict[str, float] | None
     server: NotRequired[dict[str, Any]]
     mixing: Vectors
+    heard: NotRequired[dict[str, list[int]]]
+    """Clients whose models each client heard, where there is no server."""
     absent: NotRequired[dict[str, list[int]]]
     time: NotRequired[float]
     """Seconds from the beginning of the contact plan, with links."""

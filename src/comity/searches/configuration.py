@@ -270,6 +270,11 @@ def _check_evaluation(problem: Problem, search: SearchSettings) -> None:
 
 def _check_algorithm(federation: Configuration) -> None:
     """Refuse algorithms of which the server never sees a whole model of the problem's network."""
+    if federation.topology != "star":
+        raise UserError(
+            f"topology = {federation.topology}: in a search the server evaluates the models of all "
+            "candidates. Say topology = star."
+        )
     chosen = type(federation.get_algorithm())
     if _evaluated_by_server(chosen):
         return

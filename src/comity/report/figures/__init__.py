@@ -97,8 +97,9 @@ def draw_run(run: Run, kind: FigureKind = "png") -> Pictures:
         "cross": cross(run),
     }
     if run.configuration.links is not None:
-        figures |= {"contacts": contacts(planned(run.configuration)), "hours": hours(run)}
-        figures["ages"] = ages(run)
+        figures |= {"hours": hours(run), "ages": ages(run)}
+        if run.configuration.topology == "star":
+            figures["contacts"] = contacts(planned(run.configuration))
     return _save_all(run.path, figures, kind)
 
 

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.colors import Normalize, PowerNorm
 from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
+from matplotlib.lines import Line2D
 from matplotlib.patches import Patch, Rectangle
 
-from comity.core.typing import FloatArray
+from comity.core.typing import BoolArray, FloatArray
+from comity.report.colours import PALETTE
 from comity.report.figures.style import canvas, styled
 from comity.report.measures import has_single_objective
 from comity.report.series.mixing import MixingSeries, mixing_series, similarity_series
@@ -36,10 +40,25 @@ def mixing(run: Run) -> Figure | None:
     for axes in figure.axes[: len(matrices)]:
         axes.set_xlabel("giver")
     figure.axes[0].set_ylabel("receiver")
+    handles: list[Artist] = []
     if any(np.isnan(matrix).any() for matrix in matrices):
-        absent = Patch(facecolor="#ededed", edgecolor="#b0b0b0", hatch="////", label="absent")
-        figure.legend(handles=[absent], loc="upper left", borderaxespad=0.1)
+        handles.append(
+            Patch(facecolor="#ededed", edgecolor="#b0b0b0", hatch="////", label="absent")
+        )
+    if series.heard:
+        handles.append(_mark_contacts(figure.axes[: len(matrices)], series.heard))
+    if handles:
+        figure.legend(handles=handles, loc="upper left", borderaxespad=0.1)
     return figure
+
+
+def _mark_contacts(panels: Sequence[Axes], graphs: Sequence[BoolArray]) -> Artist:
+    """Mark in each panel which receiver heard which giver; return the legend's entry."""
+    dots: dict[str, Any] = {"linestyle": "", "marker": "o", "color": PALETTE[1]}
+    for axes, graph in zip(panels, graphs, strict=True):
+        receivers, givers = np.nonzero(graph)
+        axes.plot(givers, receivers, markersize=min(2.5, 30 / len(graph)), **dots)
+    return Line2D([], [], markersize=2.5, label="heard", **dots)
 
 
 @styled

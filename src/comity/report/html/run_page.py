@@ -120,7 +120,13 @@ def _sentence(run: Run) -> str:
 
 
 def _remark(run: Run, name: str) -> str:
-    """Return what a picture's caption adds for this run: how well clusters fit preferences."""
+    """Return what a picture's caption adds for this run: contacts, or the fit of clusters."""
+    if name == "mixing" and (contacts := run.results.get("neighbours")) is not None:
+        return (
+            " There is no server: a dot marks a giver that the receiver has heard in that round. A "
+            f"client heard {contacts['heard']:.3g} others on average; {contacts['pairs']} of "
+            f"{contacts['possible_pairs']} pairs have met."
+        )
     indices = agreement(run) if name == "clusters" else {}
     if not indices:
         return ""
@@ -164,10 +170,12 @@ def _facts(run: Run) -> str:
     """Return the main settings."""
     results = run.results
     strict, wrapper = results.get("strict_reference_point"), run.configuration.wrapper
+    topology, graph = results.get("topology"), results.get("graph", "by the contact plan")
     values = {
         "problem": results["problem"],
         "algorithm": results["algorithm"],
         **({} if wrapper == "none" else {"with": wrapper}),
+        **({} if topology is None else {"topology": f"{topology}, {graph}"}),
         "participation": f"{run.configuration.participation:.0%} per round",
         "keep": results["keep"],
         "guard": "on" if results["guard"] else "off",
@@ -249,15 +257,14 @@ def _data(results: Results, pictures: Pictures, terms: Terms) -> str:
 
 def _effort(run: Run) -> str:
     results = run.results
-    sent, steps = results["communication"], results.get("environment_steps", {})
+    steps = results.get("environment_steps", {})
     data = "samples" in results
     trained = {}
     if data:
         trained["training steps"] = results["training_steps"]
         trained["loss terms skipped"] = results["skipped_terms"]
     rows = [
-        ["from clients to the server", with_unit(sent["bytes_up"], _BYTES)],
-        ["from the server to clients", with_unit(sent["bytes_down"], _BYTES)],
+        *_travelled(run),
         *([f"environment steps, {kind}", f"{count:,}"] for kind, count in steps.items()),
         *([label, f"{count:,}"] for label, count in trained.items()),
         ["mixed models declined by clients", str(sum(sum(e["declined"]) for e in run.history))],
@@ -269,6 +276,16 @@ def _effort(run: Run) -> str:
         "it compares."
     )
     return table(["", "all clients together"], rows, note if data else "")
+
+
+def _travelled(run: Run) -> list[list[str]]:
+    """Return what travelled between whom."""
+    up, down = (
+        with_unit(run.results["communication"][name], _BYTES) for name in ("bytes_up", "bytes_down")
+    )
+    if run.configuration.topology == "neighbours":
+        return [["from clients to clients", up]]
+    return [["from clients to the server", up], ["from the server to clients", down]]
 
 
 def _links(results: Results) -> list[list[str]]:

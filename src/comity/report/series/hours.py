@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from comity.configuration import planned
+from comity.configuration import contact_plan
 from comity.core.typing import BoolArray, FloatArray
 from comity.links.settings import HOUR, SECOND
 from comity.report.series.curves import Curves, Kind, curves
@@ -31,7 +31,9 @@ class HourCurve:
 
 def hours_of(run: Run) -> FloatArray:
     """Return the hour of each entry of a history; that of the last delivery is the plan's end."""
-    end = planned(run.configuration).plan.end / SECOND
+    links = run.configuration.links
+    assert links is not None
+    end = contact_plan(links).first(links.days).end / SECOND
     return np.array([entry.get("time", end) for entry in run.history]) * SECOND / HOUR
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from comity.core.typing import FloatArray, IntArray
+from comity.core.typing import BoolArray, FloatArray, IntArray
 from comity.report.series.curves import preferences_of
 from comity.runs.directory import Run
 from comity.runs.schema import Vectors
@@ -23,6 +23,8 @@ class MixingSeries:
     between clusters and for absent clients."""
     order: IntArray
     """The client of each row and column."""
+    heard: list[BoolArray] = field(default_factory=list)
+    """Whether each receiver heard each giver, one matrix per round; empty with a server."""
 
 
 def mixing_series(run: Run) -> MixingSeries | None:
@@ -31,7 +33,22 @@ def mixing_series(run: Run) -> MixingSeries | None:
     They are the first, the one from which on little changes, and two between.
     """
     entries = _matrices([(e["round"], e["mixing"]) for e in run.history])
-    return _series(run, _changing(entries, absent=np.nan))
+    series = _series(run, _changing(entries, absent=np.nan))
+    if series is None or run.configuration.topology == "star":
+        return series
+    return replace(series, heard=_heard(run, series))
+
+
+def _heard(run: Run, series: MixingSeries) -> list[BoolArray]:
+    """Return which receiver heard which giver in the rounds of a series."""
+    pairs = {entry["round"]: entry.get("heard", {}) for entry in run.history}
+    matrices = []
+    for number in series.rounds:
+        matrix = np.zeros((run.configuration.clients,) * 2, dtype=bool)
+        for client, others in pairs[number].items():
+            matrix[int(client), others] = True
+        matrices.append(matrix[np.ix_(series.order, series.order)])
+    return matrices
 
 
 def similarity_series(run: Run, rounds: Sequence[int] | None = None) -> MixingSeries | None:
