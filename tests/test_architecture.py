@@ -23,6 +23,7 @@ LEVELS = {
     "version": 0,
     "core": 1,
     "datasets": 2,
+    "links": 2,
     "problems": 3,
     "learners": 4,
     "algorithms": 5,
