@@ -130,13 +130,19 @@ PROBLEMS = (
         reference_point=(0.0, 0.0),
         licence=LICENCE,
         classified=True,
-        defaults={"learning_rate": 5e-3, "batch_size": 64, "normalise": "none"},
+        defaults={
+            "learning_rate": 2e-3,
+            "batch_size": 64,
+            "normalise": "none",
+            "local_steps": 50,
+        },
         run_defaults={
             "clients": 10,
             "preferences": "interior",
-            "partition": "dirichlet:0.5",
+            "partition": "dirichlet:2",
             "split_ratio": "50:20:30",
         },
+        search={"iterations": 6, "candidates": 5, "local_steps": 50, "total_steps": 500},
     ),
 )
 """All problems of this module."""
