@@ -78,6 +78,8 @@ options of the command line, and entry points of the API. This list only gets sh
 OPTIONAL = {
     "cryptography": "comity.federation.keys",
     "grpc": "comity.federation.transports.grpc",
+    "sgp4": "comity.links.orbits",
+    "skyfield": "comity.links.orbits",
 }
 """Libraries of extras with one door each: library -> the only module that imports it."""
 
