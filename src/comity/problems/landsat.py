@@ -24,7 +24,7 @@ from comity.datasets.landsat import FEATURES, GROUNDS, LICENCE, NAME, brightness
 from comity.datasets.reading import Columns
 from comity.problems.base import Objective
 from comity.problems.data import DataProblem, Samples
-from comity.problems.networks import BodyAndHead, layers
+from comity.problems.networks import layers
 
 RARE = list(GROUNDS.values()).index("damp grey soil")
 """Class of the rarest ground."""
@@ -67,9 +67,7 @@ class LandsatProblem(DataProblem):
 
     def network(self, samples: Samples) -> nn.Module:
         """Return a small network with one logit per kind of ground."""
-        *body, head = layers(len(FEATURES), HIDDEN, len(GROUNDS))
-        assert isinstance(head, nn.Linear)
-        return BodyAndHead(nn.Sequential(*body), head)
+        return nn.Sequential(*layers(len(FEATURES), HIDDEN, len(GROUNDS)))
 
     def losses(self, outputs: Tensor, batch: Batch) -> Tensor:
         """Return two cross entropies: over all kinds of ground, and of damp grey soil against rest.
