@@ -8,22 +8,33 @@ from typing import Any, get_args, get_type_hints
 import pytest
 
 from comity.cli.options import (
+    LINKS,
+    PASSES,
     RUN,
     SEARCH,
     SEARCH_FEDERATION,
     preference_of,
     seeds_of,
+    with_links,
     with_settings,
     workers_of,
 )
 from comity.configuration import Configuration
 from comity.errors import UserError
+from comity.links.orbits import Passes
+from comity.links.settings import Links
 from comity.searches import SearchSettings
 
 
 @pytest.mark.parametrize(
     ("table", "settings"),
-    [(RUN, Configuration), (SEARCH, SearchSettings), (SEARCH_FEDERATION, Configuration)],
+    [
+        (RUN, Configuration),
+        (SEARCH, SearchSettings),
+        (SEARCH_FEDERATION, Configuration),
+        (LINKS, Links),
+        (PASSES, Passes),
+    ],
 )
 def test_every_option_is_a_setting_of_the_same_type(table, settings):
     for name, option in table.items():
@@ -45,6 +56,17 @@ def test_a_command_gets_the_settings_that_were_given():
     assert set(get_type_hints(command)) == {"problem", "clients", "guard", "out"}
     command(problem="q", clients=None, guard=False, out="o")
     assert seen == {"guard": False, "problem": "q", "out": "o"}
+
+
+def test_options_of_links_go_into_their_table():
+    given = {"contacts": "a.csv", "collect": "all", "clients": 3}
+    file = {"links": {"relays": "any", "collect": "every:6h"}, "seed": 2}
+    merged = with_links(file, given)
+    assert merged == {"links": {"relays": "any", "collect": "all", "contacts": "a.csv"}, "seed": 2}
+    assert given == {"clients": 3}
+    assert with_links({"seed": 2}, {"clients": 3}) == {"seed": 2}
+    with pytest.raises(UserError, match="name a contact plan with --links"):
+        with_links({}, {"collect": "all"})
 
 
 def test_seeds_are_a_number_or_a_list():

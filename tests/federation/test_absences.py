@@ -10,7 +10,8 @@ from comity.core.fleet import Fleet
 from comity.errors import UserError
 from comity.federation.engines.embedded import EmbeddedEngine
 from comity.federation.loop import RoundLoop, SimulatedLoop
-from comity.federation.server import RoundRecord, Server
+from comity.federation.record import RoundRecord
+from comity.federation.server import Server
 from comity.learners import Supervised
 from tests.tiny import tiny
 

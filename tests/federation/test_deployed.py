@@ -18,7 +18,8 @@ from comity.federation.clients import Clients, initial_fleet
 from comity.federation.engines.deployed import DeployedEngine, Incident, Terms
 from comity.federation.engines.embedded import EmbeddedEngine
 from comity.federation.loop import RoundLoop, SimulatedLoop
-from comity.federation.server import RoundRecord, Server
+from comity.federation.record import RoundRecord
+from comity.federation.server import Server
 from comity.federation.site import Membership, Site
 from comity.federation.transports.memory import MemoryTransport
 from comity.federation.wire import Kind
@@ -295,3 +296,24 @@ def test_fewer_answers_than_the_quorum_are_asked_for_again(tmp_path):
     assert records[1].absent == {}
     assert any("quorum of 3" in incident.text for incident in deployment.incidents)
     assert equal(deployment.models(False), simulated(configuration)[2])
+
+
+# -- encodings -----------------------------------------------------------------------------
+
+ENCODED: dict[str, dict[str, Any]] = {
+    "tables": {"problem": "tiny-people", "algorithm": "fedpref", "guard": True},
+    "rewards": {"problem": "tiny-treasure", "algorithm": "fedavg"},
+    "targets": {
+        "problem": "tiny-treasure", "algorithm": "fedpref", "dqn": {"average_targets": True},
+    },
+    "survey": {"problem": "tiny-people", "algorithm": "fedcmoo"},
+    "objectives apart": {"problem": "tiny-people", "algorithm": "fsmgda"},
+    "stacked models": {"problem": "tiny-people", "algorithm": "fedfomo"},
+    "some take part": {"problem": "tiny-people", "algorithm": "fedrep", "participation": 0.5},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("encoding", ["exact", "int8", "int4"])
+@pytest.mark.parametrize("name", ENCODED)
+def test_encoded_sites_equal_the_simulation(name, encoding, tmp_path):
+    check_equal(configuration_of(**ENCODED[name], encoding=encoding), tmp_path)

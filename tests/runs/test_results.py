@@ -11,7 +11,7 @@ import pytest
 from comity.configuration import configure
 from comity.core.pareto import hypervolume
 from comity.federation.messages import RoundMetrics
-from comity.federation.server import RoundRecord
+from comity.federation.record import RoundRecord
 from comity.runs.results import finite, history_entry, span_result, summarise
 from comity.runs.schema import HistoryEntry
 from comity.runs.spans import Spans

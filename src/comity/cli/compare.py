@@ -9,6 +9,7 @@ import typer
 
 from comity.cli.options import (
     FIGURES,
+    LINKS,
     RUN,
     Json,
     Out,
@@ -21,6 +22,7 @@ from comity.cli.options import (
     pop_problem,
     read_config,
     seeds_of,
+    with_links,
     with_settings,
 )
 from comity.cli.run import carry_out
@@ -32,7 +34,7 @@ _SHARED = (
 )
 
 
-@with_settings({name: RUN[name] for name in _SHARED} | FIGURES)
+@with_settings({name: RUN[name] for name in _SHARED} | LINKS | FIGURES)
 def compare(
     *,
     algorithms: Annotated[
@@ -58,7 +60,7 @@ def compare(
 
     wrapper = values.pop("wrapper", None)  # further entries, not a setting of all
     figures = values.pop("figures", "png")
-    values = read_config(config) | named(problem) | values
+    values = with_links(read_config(config), values) | named(problem) | values
     apply_settings(values, settings)
     subject = pop_problem(values)
     for name in ("algorithm", "seed"):  # a comparison has several

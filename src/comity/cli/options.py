@@ -65,6 +65,27 @@ RUN = {
 }
 """Settings of a run."""
 
+LINKS = {
+    "contacts": SettingOption(
+        str, "A contact plan (CSV): links that exist at times only; see: plan.", flag="--links"
+    ),
+    "collect": SettingOption(
+        str, "With --links, when the server mixes: all, count:5/12h or every:6h."
+    ),
+}
+"""Settings of links that have an option."""
+
+PASSES = {
+    "days": SettingOption(float, "Length of the plan."),
+    "start": SettingOption(str, "Its beginning (2026-03-01T12:00); default: the newest epoch."),
+    "uplink": SettingOption(int, "Bit/s from a station to a satellite."),
+    "downlink": SettingOption(int, "Bit/s from a satellite to a station or satellite."),
+    "mask": SettingOption(float, "Least elevation above the horizon in degrees."),
+    "between": SettingOption(bool, "Contacts between satellites, too."),
+    "reach": SettingOption(float, "Largest distance between satellites in km."),
+}
+"""Settings of the passes of satellites."""
+
 SEARCH = {
     "generator": SettingOption(
         str, "annealing, gap, grid or random; several, or with settings in brackets: a comparison."
@@ -184,6 +205,22 @@ def apply_settings(values: dict[str, Any], settings: list[str] | None) -> None:
             if not isinstance(table, dict):
                 raise UserError(f"--set {text}: '{path[0]}' is not a table of settings.")
             table[path[1]] = value
+
+
+def with_links(values: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
+    """Return values with the options of links in their table.
+
+    Args:
+        values: Values of a file.
+        given: Values of the command line; those of links are taken out of it.
+    """
+    links = {name: given.pop(name) for name in LINKS if name in given}
+    if not links:
+        return values
+    table = values.get("links", {})
+    if not isinstance(table, Mapping) or not (table or "contacts" in links):
+        raise UserError("--collect is about links: name a contact plan with --links, too.")
+    return {**values, "links": {**table, **links}}
 
 
 def pop_problem(values: dict[str, Any]) -> Any:

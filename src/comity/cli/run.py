@@ -11,6 +11,7 @@ import typer
 
 from comity.cli.options import (
     FIGURES,
+    LINKS,
     RUN,
     Json,
     Out,
@@ -20,6 +21,7 @@ from comity.cli.options import (
     apply_settings,
     named,
     read_config,
+    with_links,
     with_settings,
     workers_of,
 )
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
     from comity.searches import Search
 
 
-@with_settings(RUN | FIGURES)
+@with_settings(RUN | LINKS | FIGURES)
 def run(
     *,
     problem: Problem = None,
@@ -47,7 +49,7 @@ def run(
     from comity.runs.execute import start_run
 
     figures = values.pop("figures", "png")
-    values = read_config(config) | named(problem) | values
+    values = with_links(read_config(config), values) | named(problem) | values
     apply_settings(values, settings)
     started = start_run(values, out)
     configuration = started.configuration

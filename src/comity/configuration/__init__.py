@@ -1,7 +1,7 @@
 """The complete configuration of a run: every value that decides its bits.
 
 `run` has the settings, `layers` the sources of values and their order, `checks` what is refused,
-`assemble` puts them together, `files` reads them.
+`assemble` puts them together, `files` reads them; `travel` derives what travels.
 """
 
 from comity.configuration.assemble import configure
@@ -10,6 +10,7 @@ from comity.configuration.files import parse_setting, read_toml
 from comity.configuration.grids import axes, grid_entries, grids, with_grids
 from comity.configuration.layers import Layer, PresetEntry, merged, named_presets, preset, presets
 from comity.configuration.run import DEFAULT_PRESET, EXCHANGES, RUN_SETTINGS, Configuration
+from comity.configuration.travel import Travel, message_sizes
 
 __all__ = [
     "DEFAULT_PRESET",
@@ -18,12 +19,14 @@ __all__ = [
     "Configuration",
     "Layer",
     "PresetEntry",
+    "Travel",
     "axes",
     "check_complete",
     "configure",
     "grid_entries",
     "grids",
     "merged",
+    "message_sizes",
     "named_presets",
     "parse_setting",
     "preset",

@@ -16,6 +16,7 @@ from comity.configuration.checks import (
     excluded_by,
 )
 from comity.configuration.layers import Choice, merged
+from comity.configuration.planning import with_plan
 from comity.configuration.run import TABLES, Configuration
 from comity.errors import UserError, unknown
 from comity.learners import LEARNERS, LearnerSettings
@@ -37,6 +38,11 @@ def configure(values: Mapping[str, Any]) -> Configuration:
     Raises:
         UserError: a value is unknown, wrong, or does not fit the others.
     """
+    return _complete(values) if values.get("links") is None else with_plan(values, _complete)
+
+
+def _complete(values: Mapping[str, Any]) -> Configuration:
+    """Return the complete configuration of a run whose rounds are known, or follow from steps."""
     choice = _choose(values)
     for check_choice in CHOICE_CHECKS:
         check_choice(choice)
@@ -99,6 +105,8 @@ def _adjusted(choice: Choice, run: Mapping[str, Any]) -> Mapping[str, Any]:
     alone = not choice.algorithm.communicates
     if alone or ("keep_scope" not in choice.values and excluded_by(run)):
         run = {**run, "keep_scope": "client"}
+    if run.get("links") is not None and "participation" not in choice.values:
+        run = {**run, "participation": 1.0}
     return {**run, "guard": False} if alone else run
 
 

@@ -105,6 +105,38 @@ def _check_keep_scope(choice: Choice, run: Mapping[str, Any]) -> None:
         )
 
 
+def _check_links(choice: Choice, run: Mapping[str, Any]) -> None:
+    if run.get("links") is None:
+        return
+    name, algorithm = choice.name, choice.algorithm
+    if algorithm.surveys:
+        raise UserError(
+            f"{name} asks clients twice per round, before training and after it; with links a "
+            "round is one exchange. Use an algorithm without a survey, e.g. fedavg or fedpref."
+        )
+    if algorithm.centralised or algorithm.ensembles:
+        what = "pools the data" if algorithm.centralised else "gathers the models"
+        raise UserError(
+            f"{name} {what} of all clients in one place, which links do not allow for. Use an "
+            "algorithm that mixes what arrives, e.g. fedavg or fedpref."
+        )
+    if run.get("keep", "best") == "best" and run.get("keep_scope") == "federation":
+        raise UserError(
+            "keep_scope = federation chooses one round of all clients; with links no round has "
+            "all of them. Say keep_scope = client."
+        )
+    if run.get("participation", 1.0) != 1.0:
+        raise UserError(
+            f"participation = {run['participation']} means nothing with links: the contact plan "
+            "decides who takes part in a round."
+        )
+    if run.get("fine_tune") == "replace-last":
+        raise UserError(
+            "fine_tune = replace-last means nothing with links: clients send for the last time in "
+            "different rounds. Say fine_tune = extra:1."
+        )
+
+
 CHOICE_CHECKS = (_check_names, _check_tables, _check_losses, _check_wrapper)
 """Of what is chosen, before any setting is looked at; in this order."""
 CHECKS = (
@@ -112,6 +144,7 @@ CHECKS = (
     _check_communication,
     _check_attribute,
     _check_classes,
+    _check_links,
     _check_participation,
     _check_keep_scope,
 )
@@ -120,7 +153,7 @@ CHECKS = (
 
 def excluded_by(run: Mapping[str, Any]) -> str | None:
     """Return the setting, if any, under which clients cannot choose a round together."""
-    plain = {"participation": 1.0, "fine_tune": "none", "guard": False}
+    plain = {"participation": 1.0, "fine_tune": "none", "guard": False, "links": None}
     return next((key for key in plain if run.get(key, plain[key]) != plain[key]), None)
 
 

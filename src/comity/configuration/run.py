@@ -19,6 +19,7 @@ from comity.algorithms.wrappers import Wrapper, find_wrapper
 from comity.core.preferences import preferences
 from comity.core.typing import FloatArray
 from comity.errors import unknown
+from comity.links.settings import Links
 from comity.problems import Problem
 from comity.problems.base import EVEN
 from comity.settings import Settings, setting
@@ -92,6 +93,10 @@ class Configuration(Settings):
     fine_tune: FineTune = setting(
         "none", "none; replace-last: no mixing in the last round; extra:K: K rounds' work more"
     )
+    encoding: Literal["none", "exact", "float16", "int8", "int4"] = setting(
+        "none",
+        "how models travel: whole (none), or what changed: exact, float16, int8 or int4",
+    )
     validation_episodes: int = setting(1, "episodes that judge a model in a round", at_least=1)
     test_episodes: int = setting(1, "episodes that judge a model at the end", at_least=1)
     evaluate_every: int = setting(
@@ -110,6 +115,9 @@ class Configuration(Settings):
     )
     chunk: int = setting(10, "clients trained as one stack by one process", at_least=1)
     threads: int = setting(1, "threads of one process; more may change bits", at_least=1)
+    links: Links | None = setting(
+        None, "links that exist at times only: a table with a contact plan and its rules"
+    )
     algorithm_settings: dict[str, Any] = setting({}, "settings of the algorithm")
     learner_settings: dict[str, Any] = setting({}, "settings of the learner")
     wrapper_settings: dict[str, Any] = setting({}, "settings of the wrapper")
@@ -158,6 +166,11 @@ class Configuration(Settings):
         return max(1, math.ceil(round(self.participation * clients, 9)))
 
     @property
+    def extra_rounds(self) -> int:
+        """Rounds of fine-tuning after the last delivery."""
+        return int(self.fine_tune.partition(":")[2] or 0)
+
+    @property
     def keeps_together(self) -> bool:
         """Whether the server chooses the round whose models are kept."""
         return self.keep == "best" and self.keep_scope == "federation"
@@ -193,6 +206,7 @@ class Configuration(Settings):
     def to_toml(self) -> str:
         """Return the file: run-level settings, then one table each for the three parts."""
         values = self.model_dump(exclude=set(TABLES))
+        values.pop("links" if self.links is None else "rounds")  # a contact plan decides them
         if self.wrapper != "none":
             values[self.wrapper] = self.wrapper_settings
         values[self.algorithm_name] = self.algorithm_settings

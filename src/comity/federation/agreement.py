@@ -6,25 +6,24 @@ checks what arrives and what leaves.
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal
 
 import numpy as np
 
 from comity.algorithms import STEPS
-from comity.configuration import Configuration
+from comity.configuration import Configuration, Travel
+from comity.configuration.travel import ANSWERS, request_control, size_of, update_control
+from comity.core.encodings import Encoded, Layout, described, digest
+from comity.core.envelope import BROADCAST, MODELS, STATISTICS, control_text, sealed_size
 from comity.core.fleet import Fleet
-from comity.core.mixing import TARGET
 from comity.core.storage import add_prefix, strip_prefix
 from comity.core.typing import AnyArray, NamedArrays
-from comity.federation.clients import initial_fleet
 from comity.federation.messages import ClientUpdate, RoundRequest, Verdict
 from comity.federation.wire import (
-    BROADCAST,
-    MODELS,
     SERVER,
-    STATISTICS,
+    Decode,
     Kind,
-    Layout,
     Message,
     WireError,
     round_of,
@@ -62,27 +61,40 @@ class Agreement:
 
     def __init__(self, configuration: Configuration) -> None:
         problem = configuration.get_problem()
-        self._algorithm = algorithm = configuration.get_algorithm()
-        self._objectives = len(problem.objectives)
+        self._algorithm = configuration.get_algorithm()
         self._last = configuration.rounds + 2  # of the end
         self._scaled = isinstance(problem, SchemaProblem) and bool(problem.federated)
-        self._guard, self._together = configuration.guard, configuration.keeps_together
-        self._apart = any(phase.per_objective for phase in algorithm.phases(problem))
-        trained = configuration.get_module().named_parameters()
-        self._trained = [name for name, tensor in trained if tensor.requires_grad]
-        fleet = initial_fleet(configuration, 1)
-        own = {name: tensor.numpy() for name, tensor in fleet.tensors.items()}
-        sent = {name: own[name] for name in fleet.group(*algorithm.sends)}
-        self._personal = len(own) > len(sent)
-        if configuration.learner_settings.get("average_targets"):
-            for arrays in (own, sent):
-                arrays.update({f"{TARGET}{name}": array for name, array in list(arrays.items())})
-        self._own, self._sent = own, sent
-        self.layout: Layout = {f"{MODELS}{name}": _described(array) for name, array in sent.items()}
+        self.travel = travel = Travel(configuration)
+        """What travels."""
+        self.layout: Layout = {f"{MODELS}{name}": kind for name, kind in travel.sent.items()}
         """Models as they usually travel: one row."""
-        bytes_each = sum(array.nbytes for array in own.values())
-        self.largest = bytes_each * max(self._objectives, configuration.clients, 2) + _ROOM
+        rows = max(travel.objectives, configuration.clients, 2)
+        self.largest = size_of(travel.own) * rows + _ROOM
         """Bytes of the largest message."""
+
+    def decoder(self, bases: Iterable[NamedArrays]) -> Decode | None:
+        """Return what decodes the models of messages; None where they travel whole.
+
+        Args:
+            bases: The bases that this party knows of the other one, one row each.
+        """
+        encoding = self.travel.encoding
+        if encoding is None:
+            return None
+        ordered = [{name: base[name] for name in self.travel.sent} for base in bases]
+        known = {digest(base): base for base in ordered}
+
+        def decode(encoded: Encoded, layout: Layout) -> NamedArrays:
+            if encoded.base not in known:
+                raise WireError("base")
+            models = {name.removeprefix(MODELS): kind for name, kind in layout.items()}
+            try:
+                tensors = encoding.decode(encoded.body, models, known[encoded.base])
+            except ValueError:
+                raise WireError("encoded models") from None
+            return add_prefix(tensors, MODELS)
+
+        return decode
 
     # -- requests --------------------------------------------------------------------------
 
@@ -97,20 +109,56 @@ class Agreement:
             extra_rounds: Rounds of fine-tuning after the last delivery.
         """
         verdict = request.verdicts[0] if request.verdicts else Verdict()
-        control = {
-            "exchange": exchange,
-            "alone": request.alone,
-            "extra": extra_rounds,
-            "acknowledged": verdict.round,
-            "kept": verdict.kept,
-            "rolled_back": verdict.rolled_back,
-        }
-        arrays = add_prefix(request.broadcast, BROADCAST)
-        if request.models is not None:
-            tensors = request.models.tensors
-            arrays |= {f"{MODELS}{name}": tensor.numpy() for name, tensor in tensors.items()}
+        control = _request_control(exchange, request, verdict, extra_rounds)
+        arrays = add_prefix(request.broadcast, BROADCAST) | self._arrays(request.models)
+        encoded = request.encoded[0] if request.encoded else None
         sequence = _sequence(exchange, request)
-        return Message(Kind.REQUEST, SERVER, request.round, sequence, control, arrays)
+        return Message(Kind.REQUEST, SERVER, request.round, sequence, control, arrays, encoded)
+
+    def request_bytes(
+        self, exchange: Exchange, request: RoundRequest, extra_rounds: int = 0
+    ) -> int:
+        """Return the bytes of a request's sealed messages, one per client, without making them.
+
+        Args:
+            exchange: What is asked.
+            request: The request to some clients.
+            extra_rounds: Rounds of fine-tuning after the last delivery.
+        """
+        broadcast = {f"{BROADCAST}{n}": _one_row(a, 1) for n, a in request.broadcast.items()}
+        controls = [
+            _request_control(exchange, request, verdict, extra_rounds)
+            for verdict in request.verdicts or (Verdict(),) * len(request.clients)
+        ]
+        return self._bytes(controls, request.models, 1, request.encoded, broadcast)
+
+    def _bytes(
+        self,
+        controls: Sequence[Mapping[str, Any]],
+        models: Fleet | None,
+        rows: int,
+        encoded: Sequence[Encoded],
+        others: Layout,
+    ) -> int:
+        """Return the bytes of messages that differ in control fields and encoded models only."""
+        tensors = {} if models is None else models.tensors
+        layout = {f"{MODELS}{name}": _one_row(t.numpy(), rows) for name, t in tensors.items()}
+        agreed = bool(layout) and layout == dict(self.layout)
+        listed = {**({} if agreed else layout), **others}
+        texts = {repr(control): control_text(control, agreed, listed) for control in controls}
+        sizes = [len(each.body) for each in encoded] or [size_of(layout)] * len(controls)
+        return sum(
+            sealed_size(texts[repr(control)], size + size_of(others))
+            for control, size in zip(controls, sizes, strict=True)
+        )
+
+    def _arrays(self, models: Fleet | None) -> NamedArrays:
+        """Return the tensors of models in the order in which they travel."""
+        if models is None:
+            return {}
+        order = [*(n for n in self.travel.sent if n in models.tensors)]
+        order += [name for name in models if name not in self.travel.sent]
+        return {f"{MODELS}{name}": models[name].numpy() for name in order}
 
     def request_of(self, message: Message, client: int) -> tuple[Exchange, RoundRequest, int]:
         """Return exchange, request and rounds of fine-tuning of a message to a client.
@@ -134,6 +182,8 @@ class Agreement:
         broadcast = strip_prefix(message.arrays, BROADCAST)
         if len(models) + len(broadcast) < len(message.arrays):
             raise WireError("arrays: unknown")
+        if models and (message.encoded is None) != (self.travel.encoding is None):
+            raise WireError("encoding")
         for name, array in models.items():
             self._check_received(name, array)
         for name, array in broadcast.items():
@@ -150,12 +200,9 @@ class Agreement:
 
     def _check_received(self, name: str, array: AnyArray) -> None:
         """Refuse a delivered tensor that no client of this federation holds."""
-        local = name
-        for prefix, replacement in self._algorithm.receive_as.items():
-            if name.startswith(prefix):
-                local = name.replace(prefix, replacement, 1)
-        known = [self._own[n] for n in (local, name) if n in self._own]
-        if not any(_described(array) == _described(other) for other in known):
+        own = self.travel.own
+        known = [own[n] for n in (self.travel.local_name(name), name) if n in own]
+        if described(array) not in known:
             raise WireError(f"tensor {name}" if known else "tensor unknown")
         if not np.isfinite(array).all():
             raise WireError(f"tensor {name}: not finite")
@@ -173,16 +220,27 @@ class Agreement:
             update: The update of one client.
             answers: Checksum of the request's message.
         """
-        arrays = add_prefix(update.statistics, STATISTICS)
-        if update.models is not None:
-            tensors = update.models.tensors
-            arrays |= {f"{MODELS}{name}": tensor.numpy() for name, tensor in tensors.items()}
+        arrays = add_prefix(update.statistics, STATISTICS) | self._arrays(update.models)
+        encoded = update.encoded[0] if update.encoded else None
         (client,) = update.clients
-        sequence = _sequence(exchange, request)
-        control = {"answers": answers}
-        message = Message(Kind.UPDATE, client, request.round, sequence, control, arrays)
+        sequence, control = _sequence(exchange, request), update_control(answers)
+        message = Message(Kind.UPDATE, client, request.round, sequence, control, arrays, encoded)
         self.update_of(message, exchange, request.alone, values=False)
         return message
+
+    def update_bytes(self, update: ClientUpdate) -> int:
+        """Return the bytes of an update's sealed messages, one per client, without making them.
+
+        Args:
+            update: The update of some clients.
+        """
+        if not update.clients:
+            return 0
+        count = len(update.clients)
+        rows = 0 if update.models is None else len(update.models) // count
+        statistics = {f"{STATISTICS}{n}": _one_row(a, 1) for n, a in update.statistics.items()}
+        controls = [update_control(ANSWERS)] * count
+        return self._bytes(controls, update.models, rows, update.encoded, statistics)
 
     def update_of(
         self, message: Message, exchange: Exchange, alone: bool, values: bool = True
@@ -203,16 +261,18 @@ class Agreement:
         statistics = strip_prefix(message.arrays, STATISTICS)
         if len(models) + len(statistics) < len(message.arrays):
             raise WireError("arrays: unknown")
-        tensors, rows = self._tensors(exchange, alone)
+        tensors = self.travel.tensors(exchange, alone)
         if set(models) != set(tensors):
             raise WireError("tensors: other names")
         for name, array in models.items():
-            dtype, shape = _described(tensors[name])
-            if _described(array) != (dtype, (rows, *shape[1:])):
+            if described(array) != tensors[name]:
                 raise WireError(f"tensor {name}: type or shape")
-        expected = self._statistics(exchange, alone)
+        encodes = self.travel.encoding is not None and exchange == "round"
+        if models and (message.encoded is not None) != encodes:
+            raise WireError("encoding")
+        expected = self.travel.statistics(exchange, alone)
         if exchange == "end" and RESULTS in statistics:
-            expected = {RESULTS: (1, self._objectives)}
+            expected = {RESULTS: (1, self.travel.objectives)}
         if set(statistics) != set(expected):
             raise WireError("statistics: other names")
         # a declared statistic is a personal tensor, so who calls itself sound has a finite one
@@ -226,66 +286,33 @@ class Agreement:
                 _check_value(name, array, sound=name in told)
         ordered = {name: models[name] for name in tensors}
         kept = {name: statistics[name] for name in expected}
-        return ClientUpdate((message.sender,), Fleet.from_arrays(ordered), kept)
-
-    def _tensors(self, exchange: Exchange, alone: bool) -> tuple[NamedArrays, int]:
-        """Return the tensors of models in an update, and their rows per client."""
-        mixed = self._algorithm.communicates and not alone
-        if exchange == "survey":
-            surveyed = "gradients" in self._algorithm.surveys
-            names = self._trained if surveyed else []
-            return {name: self._own[name] for name in names}, self._objectives
-        if exchange == "round" and mixed:
-            return self._sent, self._objectives if self._apart else 1
-        if exchange == "collect":
-            return self._sent, 1
-        return {}, 1
-
-    def _statistics(self, exchange: Exchange, alone: bool) -> dict[str, tuple[int, ...] | None]:
-        """Return the names of an update's statistics, with their shapes where these are known."""
-        one: dict[str, tuple[int, ...] | None] = {}
-        if exchange == "survey":
-            known = dict.fromkeys(("losses", "preferences"), (1, self._objectives))
-            return {n: known.get(n) for n in self._algorithm.surveys if n != "gradients"}
-        if exchange == "collect":
-            return {"size": (1,)}
-        if self._together and exchange in ("round", "finish"):
-            one["validation"] = (1,)
-        if exchange != "round" or alone or not self._algorithm.communicates:
-            return one
-        one["size"] = (1,)
-        if self._guard:
-            one["declined"] = (1,)
-        if self._personal:
-            one["unsound"] = (1,)
-        for name in self._algorithm.statistics:
-            one[name] = (1,) if name == STEPS else self._own[name].shape
-        return one
+        encoded = () if message.encoded is None else (message.encoded,)
+        return ClientUpdate((message.sender,), Fleet.from_arrays(ordered), kept, encoded)
 
     # -- in words --------------------------------------------------------------------------
 
     @property
     def statistics(self) -> list[str]:
         """Names of all statistics that leave a client."""
-        names = [*self._statistics("round", alone=False), *self._statistics("survey", alone=False)]
+        told = [self.travel.statistics(exchange, alone=False) for exchange in ("round", "survey")]
+        names = [name for statistics in told for name in statistics]
         gradients = ["gradients"] if "gradients" in self._algorithm.surveys else []
         return [*names, *gradients, *([SCALES] if self._scaled else [])]
 
     @property
     def tensors(self) -> list[str]:
         """Names of the tensors that leave a client each round."""
-        return list(self._tensors("round", alone=False)[0])
+        return list(self.travel.tensors("round", alone=False))
 
     @property
     def personal(self) -> list[str]:
         """Names of the tensors that never leave a client."""
-        return [name for name in self._own if name not in self._sent]
+        return [name for name in self.travel.own if name not in self.travel.sent]
 
     @property
     def bytes_per_round(self) -> int:
-        """Bytes of the tensors that leave a client each round."""
-        tensors, rows = self._tensors("round", alone=False)
-        return rows * sum(array.nbytes for array in tensors.values())
+        """Bytes of the tensors that leave a client each round, before they are encoded."""
+        return size_of(self.travel.tensors("round", alone=False))
 
 
 def _sequence(exchange: Exchange, message: RoundRequest | Message) -> int:
@@ -293,8 +320,17 @@ def _sequence(exchange: Exchange, message: RoundRequest | Message) -> int:
     return message.round * len(EXCHANGES) + EXCHANGES.index(exchange)
 
 
-def _described(array: AnyArray) -> tuple[str, tuple[int, ...]]:
-    return f"{array.dtype.kind}{array.dtype.itemsize}", array.shape
+def _request_control(
+    exchange: Exchange, request: RoundRequest, verdict: Verdict, extra: int
+) -> dict[str, Any]:
+    verdicts = verdict.round, verdict.kept, verdict.rolled_back
+    return request_control(exchange, request.alone, extra, *verdicts)
+
+
+def _one_row(array: AnyArray, rows: int) -> tuple[str, tuple[int, ...]]:
+    """Return type and shape of the part of an array that belongs to one client."""
+    kind, shape = described(array)
+    return kind, (rows, *shape[1:])
 
 
 def _check_statistic(name: str, array: AnyArray) -> None:

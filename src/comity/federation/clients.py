@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from comity.algorithms import STEPS
-from comity.configuration import Configuration
+from comity.configuration import Configuration, Travel
 from comity.core.fleet import Fleet
 from comity.core.pareto import reach
 from comity.core.rng import torch_seeded
@@ -23,6 +23,7 @@ from comity.core.typing import AnyArray, BoolArray, FloatArray, IntArray, NamedA
 from comity.federation.client_learner import client_learner
 from comity.federation.messages import ClientUpdate, RoundMetrics, RoundRequest
 from comity.federation.selection import ModelSelection
+from comity.federation.uplink import Uplink
 from comity.learners import Supervised, Task
 
 
@@ -86,6 +87,7 @@ class Clients:
         self._per_objective = any(phase.per_objective for phase in self._phases)
         self._local_phases = self._algorithm.local_phases(problem)
         self._survey_client = self._algorithm.survey_client(problem)
+        self._uplink = Uplink(Travel(configuration), self._models)
         self._surveyed: _Receipt | None = None
         self._declined = np.zeros(count, dtype=bool)
         self._kept_value = np.full((count, objectives), -np.inf)
@@ -167,6 +169,7 @@ class Clients:
             self._models.put(rows, start)
             self._learner.restart(rows, start)
             self._selection.rolled_back(rows)
+            self._uplink.rolled_back(rows)
 
     def _receipt(self, request: RoundRequest) -> _Receipt:
         """Return the delivery of this round: that of its survey, or a new one."""
@@ -181,6 +184,7 @@ class Clients:
         rows, models = self._rows(request.clients), request.models
         declined, value = np.zeros(len(rows), dtype=bool), None
         if models is not None:
+            self._uplink.received(rows, models)
             before = self._models.select(rows).clone()
             self._models.put(rows, self._received_as(models))
             value = self._validate(rows, delivered=True)
@@ -256,7 +260,8 @@ class Clients:
             steps = name == STEPS
             values = self._learner.optimiser_steps[rows] if steps else own[name].numpy()
             statistics[name] = values.astype(np.float64)
-        return ClientUpdate(request.clients, models, statistics)
+        models, encoded = self._uplink.encode(rows, models)
+        return ClientUpdate(request.clients, models, statistics, encoded)
 
     def _note(self, receipt: _Receipt, trained: FloatArray | None) -> None:
         """Note the validation of a round, which stays here until `metrics` asks for it."""
@@ -281,6 +286,7 @@ class Clients:
             self._learner.restart(rows, request.models)
             self._selection.kept.put(rows, request.models)
             self._start.put(rows, request.models)
+            self._uplink.received(rows, request.models)
 
     def metrics(self, clients: tuple[int, ...]) -> RoundMetrics:
         """Return the metrics of clients after the last round that they took part in."""
@@ -342,6 +348,7 @@ class Clients:
         for name, fleet in (("models", self._models), ("start", self._start)):
             state.update({f"{name}/{k}": t.numpy() for k, t in fleet.tensors.items()})
         state.update({f"learner/{name}": value for name, value in self._learner.state().items()})
+        state.update({f"uplink/{name}": value for name, value in self._uplink.state().items()})
         return state
 
     def load(self, state: NamedArrays) -> None:
@@ -354,6 +361,12 @@ class Clients:
             for key, tensor in fleet.tensors.items():
                 tensor.copy_(torch.from_numpy(state[f"{name}/{key}"]))
         self._learner.load(strip_prefix(state, "learner/"))
+        self._uplink.load(strip_prefix(state, "uplink/"))
+
+    @property
+    def posted(self) -> NamedArrays:
+        """Models that the clients last received, from which encoded messages are measured."""
+        return self._uplink.posted
 
     def snapshot(self, clients: tuple[int, ...]) -> NamedArrays:
         """Return a copy of the state of some clients, one row per client."""

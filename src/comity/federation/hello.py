@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 import torch
 
+from comity.core.envelope import STATISTICS
 from comity.core.typing import FloatArray
-from comity.federation.wire import SERVER, STATISTICS, Kind, Message, WireError
+from comity.federation.wire import SERVER, Kind, Message, WireError
 from comity.version import __version__
 
 HELLO_ROUND = 0

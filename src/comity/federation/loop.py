@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any
 
 from comity.core.storage import strip_prefix
@@ -13,7 +12,8 @@ from comity.core.typing import FloatArray, NamedArrays
 from comity.errors import UserError
 from comity.federation.engine import Engine, SimulatedEngine
 from comity.federation.messages import ClientUpdate, RoundRequest, alike
-from comity.federation.server import RoundRecord, Server, bytes_of
+from comity.federation.record import RoundRecord
+from comity.federation.server import Server, bytes_of
 
 Asked = tuple[Server, RoundRequest, RoundRecord]
 """A server, its request of this round and the record of the round."""
@@ -78,7 +78,7 @@ class RoundLoop:
 
     def deliver_last(self) -> list[RoundRecord]:
         """Deliver to all clients for the last time, and fine-tune."""
-        extra = int(self.servers[0].configuration.fine_tune.partition(":")[2] or 0)
+        extra = self.servers[0].configuration.extra_rounds
         asked: list[Asked] = [(server, *server.last_request()) for server in self.servers]
         if self.servers[0].algorithm.ensembles:
             asked = [self._ensemble(*one) for one in asked]
@@ -94,8 +94,8 @@ class RoundLoop:
 
     def _ensemble(self, server: Server, request: RoundRequest, record: RoundRecord) -> Asked:
         """Collect the models of all clients; the last request delivers what is made of them."""
-        update = self.engine.collect(replace(request, models=None))
-        return server, replace(request, models=server.ensemble(update, record)), record
+        update = self.engine.collect(request)
+        return server, server.ensemble(request, update, record), record
 
     def state(self) -> tuple[NamedArrays, dict[str, Any]]:
         """Return everything that the servers need to go on as if never interrupted."""

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from comity.core.encodings import Encoded
 from comity.core.fleet import Fleet
 from comity.core.typing import BoolArray, FloatArray, IntArray, NamedArrays
 
@@ -44,6 +45,12 @@ class RoundRequest:
     """Nothing is mixed afterwards: clients train on their own objective and send no models."""
     verdicts: tuple[Verdict, ...] = ()
     """One verdict per client of ``clients`` on its last update; empty: none."""
+    encoded: tuple[Encoded, ...] = ()
+    """``models`` as they travel, one per client; empty: they travel whole. ``models`` are what
+    clients decode."""
+    posted: Fleet | None = None
+    """Models that the clients hold once they have this request, from which encoded updates are
+    measured, one row per client; None: updates travel whole. The server's own note."""
 
     def only(self, clients: Sequence[int]) -> RoundRequest:
         """Return the request to some of its clients, in the order given."""
@@ -58,6 +65,8 @@ class RoundRequest:
             models=None if self.models is None else self.models.select(index),
             broadcast={name: values[list(index)] for name, values in self.broadcast.items()},
             verdicts=tuple(self.verdicts[i] for i in index) if self.verdicts else (),
+            encoded=tuple(self.encoded[i] for i in index) if self.encoded else (),
+            posted=None if self.posted is None else self.posted.select(index),
         )
 
     @staticmethod
@@ -66,6 +75,7 @@ class RoundRequest:
         if len(requests) == 1:  # joining copies
             return requests[0]
         models = [request.models for request in requests if request.models is not None]
+        posted = [request.posted for request in requests if request.posted is not None]
         return RoundRequest(
             requests[0].round,
             tuple(client for request in requests for client in request.clients),
@@ -76,6 +86,8 @@ class RoundRequest:
             },
             requests[0].alone,
             tuple(verdict for request in requests for verdict in request.verdicts),
+            tuple(encoded for request in requests for encoded in request.encoded),
+            Fleet.cat(posted) if posted else None,
         )
 
 
@@ -96,6 +108,9 @@ class ClientUpdate:
     model; ``unsound``: 1 where a personal tensor is no longer finite; ``validation``: hypervolume
     on validation data, where one round is kept for all; and the declared statistics
     (`Algorithm.statistics`, in a survey `Algorithm.surveys`)."""
+    encoded: tuple[Encoded, ...] = ()
+    """``models`` as they travel, one per client; empty: they travel whole. ``models`` are what the
+    server decodes."""
 
     def only(self, clients: Sequence[int]) -> ClientUpdate:
         """Return the part of some clients, in the order given."""
@@ -106,7 +121,18 @@ class ClientUpdate:
         if self.models is not None:
             models = self.models.select(expanded(index, len(self.models) // len(self.clients)))
         statistics = {name: values[index] for name, values in self.statistics.items()}
-        return ClientUpdate(tuple(clients), models, statistics)
+        encoded = tuple(self.encoded[place] for place in index) if self.encoded else ()
+        return ClientUpdate(tuple(clients), models, statistics, encoded)
+
+    def finite(self) -> BoolArray:
+        """Return which clients sent only finite numbers."""
+        count = len(self.clients)
+        finite = np.ones(count, dtype=bool)
+        if self.models is not None:
+            finite &= self.models.finite().reshape(count, -1).all(axis=1)
+        for values in self.statistics.values():
+            finite &= np.isfinite(values).reshape(count, -1).all(axis=1)
+        return finite
 
     @staticmethod
     def joined(updates: Sequence[ClientUpdate]) -> ClientUpdate:
@@ -119,6 +145,7 @@ class ClientUpdate:
                 name: np.concatenate([update.statistics[name] for update in updates])
                 for name in (updates[0].statistics if updates else ())
             },
+            tuple(encoded for update in updates for encoded in update.encoded),
         )
 
 

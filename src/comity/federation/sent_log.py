@@ -10,9 +10,11 @@ import time
 from pathlib import Path
 from typing import Any
 
+from comity.core.encodings import Layout
+from comity.core.envelope import MODELS, STATISTICS
 from comity.core.storage import strip_prefix
 from comity.errors import UserError
-from comity.federation.wire import MODELS, STATISTICS, Layout, contents, digest_of, round_of
+from comity.federation.wire import contents, digest_of, round_of
 
 SENT = "sent.jsonl"
 _DAY = 24 * 3600.0

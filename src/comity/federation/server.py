@@ -8,7 +8,7 @@ of the next round that a client takes part in.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
@@ -20,36 +20,12 @@ from comity.core.fleet import Fleet
 from comity.core.mixing import TARGET, Mixing, Pick, mixed, who_from_whom
 from comity.core.rng import stream
 from comity.core.storage import strip_prefix
-from comity.core.typing import BoolArray, FloatArray, NamedArrays
+from comity.core.typing import NamedArrays
+from comity.federation.agreement import Agreement, Exchange
 from comity.federation.clients import initial_fleet
+from comity.federation.encoder import encode_fleet, posted_after
 from comity.federation.messages import ClientUpdate, RoundRequest, Verdict, expanded
-
-
-@dataclass
-class RoundRecord:
-    """One round as the server saw it, for the history."""
-
-    round: int
-    clients: tuple[int, ...]
-    """Clients that answered."""
-    clusters: list[list[int]] | None = None
-    """Partition of the clients, for algorithms that keep one."""
-    chosen: bool = False
-    """The models of this round are those that all clients keep so far."""
-    worth: float | None = None
-    """Mean hypervolume on validation data that clients report, where one round is kept for all."""
-    conflict: dict[str, float] | None = None
-    """Measures of the wrapper: how much updates were against each other."""
-    diagnostics: dict[str, Any] = field(default_factory=dict)
-    """Other diagnostics of the algorithm, as plain values."""
-    mixing: FloatArray | None = None
-    """Weight of each client's update (columns) in each client's server model (rows)."""
-    bytes_up: int = 0
-    bytes_down: int = 0
-    events: list[str] = field(default_factory=list)
-    """Incidents, one sentence each."""
-    absent: dict[str, tuple[int, ...]] = field(default_factory=dict)
-    """Clients that were asked and did not answer, by exchange: survey, round or finish."""
+from comity.federation.record import RoundRecord
 
 
 class Server:
@@ -76,6 +52,14 @@ class Server:
         """Rounds that are finished."""
         models = initial_fleet(configuration, 1) if initial is None else initial
         self._template = models.group(*self.algorithm.sends)
+        self._agreement = Agreement(configuration)
+        self._travel = self._agreement.travel
+        self._posted: Fleet | None = None
+        """Models that clients last received, as they decoded them: the base of both directions, one
+        row per client. Only the delivery of an answered request counts. None: models travel whole.
+        """
+        if self._travel.encoding is not None:
+            self._posted = self._initial(tuple(self._travel.sent), self.clients).clone()
         self._best = -np.inf
         self._rows: Fleet | None = None
         self._route: dict[int, int] = {}
@@ -104,10 +88,9 @@ class Server:
         """Return the request of the next round, and its record."""
         number = self.done + 1
         clients = participants(self.configuration, self.clients, number)
-        record = RoundRecord(number, clients)
-        models = self._deliver(clients, record)
         alone = not mixes(self.configuration, number)
-        return self._request(number, clients, models, alone), record
+        request = self._delivering(self._request(number, clients, alone))
+        return request, RoundRecord(number, clients)
 
     def last_request(self) -> tuple[RoundRequest, RoundRecord]:
         """Return the last delivery to all clients.
@@ -118,25 +101,29 @@ class Server:
         clusters = self.algorithm.diagnostics().get("clusters")
         record = RoundRecord(number, self.clients, clusters)
         delivers = self.configuration.fine_tune != "replace-last" and self.algorithm.communicates
-        models = self._deliver(self.clients, record) if delivers else None
-        return self._request(number, self.clients, models, alone=True), record
+        request = self._request(number, self.clients, alone=True)
+        return self._delivering(request) if delivers else request, record
 
     def end(self) -> RoundRequest:
         """Return the request that ends the federation: the last verdicts."""
-        return self._request(self.configuration.rounds + 2, self.clients, None, alone=True)
+        return self._request(self.configuration.rounds + 2, self.clients, alone=True)
 
-    def _request(
-        self, number: int, clients: tuple[int, ...], models: Fleet | None, alone: bool
-    ) -> RoundRequest:
+    def _request(self, number: int, clients: tuple[int, ...], alone: bool) -> RoundRequest:
         verdicts = tuple(self._verdicts.get(client, Verdict()) for client in clients)
-        return RoundRequest(number, clients, models, alone=alone, verdicts=verdicts)
+        posted = None if self._posted is None else self._posted.select(self._places(clients))
+        return RoundRequest(number, clients, None, alone=alone, verdicts=verdicts, posted=posted)
 
-    def _deliver(self, clients: Sequence[int], record: RoundRecord) -> Fleet | None:
-        """Return the server models of some clients; None as long as nothing was mixed."""
+    def _delivering(self, request: RoundRequest) -> RoundRequest:
+        """Return a request with the server models of its clients, once something was mixed."""
         if self._rows is None or not self.algorithm.communicates:
-            return None
-        record.bytes_down += bytes_of(self._rows, len(clients))
-        return self._rows.select([self._route[client] for client in clients])
+            return request
+        models = self._rows.select([self._route[client] for client in request.clients])
+        encoding, posted = self._travel.encoding, request.posted
+        if encoding is None or posted is None:
+            return replace(request, models=models)
+        models, encoded = encode_fleet(encoding, tuple(self._travel.sent), models, posted)
+        posted = posted_after(posted, models)
+        return replace(request, models=models, encoded=encoded, posted=posted)
 
     # -- updates ---------------------------------------------------------------------------
 
@@ -145,8 +132,7 @@ class Server:
     ) -> RoundRequest:
         """Return the request to those who answered the survey, with the server's broadcast."""
         request = self._answered(request, survey, record, "survey")
-        record.bytes_up += _bytes(survey)
-        sound = _finite_rows(survey)
+        sound = survey.finite()
         for client in np.array(survey.clients, dtype=np.int64)[~sound].tolist():
             record.events.append(
                 f"{self.configuration.named(client)}, round {record.round}: its losses or "
@@ -156,7 +142,6 @@ class Server:
         self._survey = Survey(usable.clients, usable.statistics, usable.models)
         broadcast = self.algorithm.broadcast(self._survey)
         count = len(request.clients)
-        record.bytes_down += 8 * count * sum(values.size for values in broadcast.values())
         rows = {name: np.repeat(values[None], count, 0) for name, values in broadcast.items()}
         return replace(request, broadcast=rows)
 
@@ -167,7 +152,6 @@ class Server:
         self._choose(update, record)
         failed: set[int] = set()
         if update.models is not None and update.clients:
-            record.bytes_up += _bytes(update)
             failed = self._mix(request, update, record)
         self._survey = None
         self._verdicts |= {
@@ -177,22 +161,32 @@ class Server:
 
     def take_last(self, request: RoundRequest, update: ClientUpdate, record: RoundRecord) -> None:
         """Choose the round to keep after the last delivery."""
-        self._answered(request, update, record, "finish")
+        self._answered(request, update, record, "finish", self.configuration.extra_rounds)
         self._choose(update, record)
         self._verdicts |= {
             client: Verdict(record.round, record.chosen) for client in update.clients
         }
 
     def _answered(
-        self, request: RoundRequest, update: ClientUpdate, record: RoundRecord, exchange: str
+        self,
+        request: RoundRequest,
+        update: ClientUpdate,
+        record: RoundRecord,
+        exchange: Exchange,
+        extra: int = 0,
     ) -> RoundRequest:
-        """Return the request to those who answered; note the others as absent."""
+        """Return the request to those who answered; note bytes, absences and what was received."""
+        record.bytes_down += self._agreement.request_bytes(exchange, request, extra)
+        record.bytes_up += self._agreement.update_bytes(update)
         answered = set(update.clients)
         absent = tuple(client for client in request.clients if client not in answered)
         if absent:
             record.absent[exchange] = absent
         record.clients = update.clients
-        return request.only(update.clients)
+        request = request.only(update.clients)
+        if self._posted is not None and request.posted is not None and exchange != "survey":
+            self._posted.put(self._places(update.clients), request.posted)
+        return request
 
     def _choose(self, update: ClientUpdate, record: RoundRecord) -> None:
         """Decide whether this round serves all clients together better than the one they keep.
@@ -253,10 +247,13 @@ class Server:
         record.mixing = who_from_whom(mixings, sizes, self.clients, senders)
         return failed
 
-    def ensemble(self, update: ClientUpdate, record: RoundRecord) -> Fleet:
-        """Return what every client gets of the models that all of them hand over."""
+    def ensemble(
+        self, request: RoundRequest, update: ClientUpdate, record: RoundRecord
+    ) -> RoundRequest:
+        """Return a request with what every client gets of the models that all hand over."""
         assert update.models is not None
-        record.bytes_up += _bytes(update)
+        record.bytes_down += self._agreement.request_bytes("collect", request)
+        record.bytes_up += self._agreement.update_bytes(update)
         sound = update.models.finite()
         models = update.models.clone()
         broken = np.flatnonzero(~sound)  # a weight of zero would not remove what is not finite
@@ -267,8 +264,7 @@ class Server:
         tensors = self.algorithm.ensemble(models, sizes)
         count = len(self.clients)
         delivered = Fleet({k: t.expand(count, *t.shape) for k, t in tensors.items()})
-        record.bytes_down += bytes_of(delivered, count)
-        return delivered
+        return replace(request, models=delivered)
 
     def _start(self, request: RoundRequest, update: ClientUpdate) -> Fleet:
         """Return what each client started from: the delivered model, or its last upload."""
@@ -327,7 +323,8 @@ class Server:
     def state(self) -> tuple[NamedArrays, dict[str, Any]]:
         """Return tensors and plain values that make the server go on as if never interrupted."""
         tensors: NamedArrays = {}
-        for name, fleet in (("rows", self._rows), ("uploads", self._uploads)):
+        fleets = {"rows": self._rows, "uploads": self._uploads, "posted": self._posted}
+        for name, fleet in fleets.items():
             if fleet is not None:
                 tensors.update({f"{name}/{k}": t.numpy() for k, t in fleet.tensors.items()})
         algorithm = self.algorithm.state()
@@ -347,6 +344,7 @@ class Server:
         """Restore what `state` returned."""
         self._rows = Fleet.from_arrays(strip_prefix(tensors, "rows/"))
         self._uploads = Fleet.from_arrays(strip_prefix(tensors, "uploads/"))
+        self._posted = Fleet.from_arrays(strip_prefix(tensors, "posted/"))
         self.done = values["done"]
         self._best = values.get("best", -np.inf)
         rows = dict(zip(self.clients, values["route"], strict=True))
@@ -377,20 +375,3 @@ def bytes_of(models: Fleet, clients: int) -> int:
     """Return the bytes of the models of this many clients."""
     each = sum(t[0].numel() * t.element_size() for t in models.tensors.values())
     return each * clients
-
-
-def _bytes(update: ClientUpdate) -> int:
-    """Return the bytes of everything in an update."""
-    models = 0 if update.models is None else bytes_of(update.models, len(update.models))
-    return models + sum(values.nbytes for values in update.statistics.values())
-
-
-def _finite_rows(update: ClientUpdate) -> BoolArray:
-    """Return which clients sent only finite numbers."""
-    count = len(update.clients)
-    finite = np.ones(count, dtype=bool)
-    if update.models is not None:
-        finite &= update.models.finite().reshape(count, -1).all(axis=1)
-    for values in update.statistics.values():
-        finite &= np.isfinite(values).reshape(count, -1).all(axis=1)
-    return finite

@@ -10,16 +10,17 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from comity.configuration import Configuration
-from comity.core.storage import load_values, save_values, write_whole
+from comity.core.storage import load_values, save_values, strip_prefix, write_whole
+from comity.core.typing import NamedArrays
 from comity.federation.agreement import RESULTS, Agreement, Exchange
 from comity.federation.clients import Clients
 from comity.federation.messages import ClientUpdate, RoundMetrics, RoundRequest
-from comity.federation.server import RoundRecord
+from comity.federation.record import RoundRecord
 from comity.federation.wire import (
     SERVER,
     Expected,
@@ -109,6 +110,7 @@ class Site:
         self._memory = COMMITTED  # slot whose state is in memory; "" in between
         self._committed = 0  # last round that the server took
         self._pending: dict[str, Any] = {}
+        self._bases: dict[str, NamedArrays] = {}  # what models are measured from, by slot
         self.history: list[dict[str, Any]] = []
         """Metrics of the rounds that the server took, which stay here."""
         self._restore()
@@ -118,7 +120,8 @@ class Site:
     def answer(self, data: bytes) -> bytes:
         """Return the answer to a message; never raises. A refusal is an answer, too."""
         try:
-            message = unseal(data, self._expected)
+            decode = self._agreement.decoder(self._bases.values())
+            message = unseal(data, replace(self._expected, decode=decode))
             exchange, request, extra = self._agreement.request_of(message, self.client)
         except WireError as error:
             self.foreign |= isinstance(error, ForeignError)
@@ -192,6 +195,7 @@ class Site:
             else:
                 self._load(COMMITTED)
             self._committed, self._pending = acknowledged, {}
+            self._bases = {COMMITTED: self._bases[PENDING]}
             self.history = self._read_history()
         if acknowledged < self._committed:
             raise RefusalError(
@@ -211,6 +215,7 @@ class Site:
         write_whole(self.directory / ANSWER, sealed)
         pending = {"round": number, "digest": digest, "answer": digest_of(sealed)}
         self._save(PENDING, {**pending, "history": history})
+        self._bases[PENDING] = self._posted()
         self._pending, self._memory = pending, PENDING
 
     def _kept_answer(self) -> bytes:
@@ -220,6 +225,9 @@ class Site:
 
     def _save(self, slot: str, values: dict[str, Any]) -> None:
         save_values(self.directory / slot, self.clients.state(), values)
+
+    def _posted(self) -> NamedArrays:
+        return {name: array.copy() for name, array in self.clients.posted.items()}
 
     def _load(self, slot: str) -> dict[str, Any]:
         arrays, values = load_values(self.directory / slot)
@@ -237,10 +245,13 @@ class Site:
         if not (self.directory / COMMITTED).is_file():
             self._save(COMMITTED, {"round": 0, "history": []})
         values = self._load(COMMITTED)
+        self._bases = {COMMITTED: self._posted()}
         self._committed, self.history = int(values["round"]), list(values["history"])
         self.ended = bool(values.get("ended", False))
         if (self.directory / PENDING).is_file() and (self.directory / ANSWER).is_file():
-            _, pending = load_values(self.directory / PENDING)
+            arrays, pending = load_values(self.directory / PENDING)
+            base = strip_prefix(arrays, "uplink/posted/")
+            self._bases[PENDING] = {name: base[name] for name in self._bases[COMMITTED]}
             self._pending = {name: pending[name] for name in ("round", "digest", "answer")}
 
     def _read_history(self) -> list[dict[str, Any]]:

@@ -13,12 +13,15 @@ A sealed message is a header of 72 bytes (big-endian), a body, its checksum and 
 | 32     | 16    | base: the model that tensors are measured from; zero: they are whole     |
 | 48     | 16    | result: first half of the SHA-256 of the tensors of models               |
 | 64     | 8     | length of the body                                                       |
-| 72     | …     | body: 4 bytes length of the control fields, these as JSON, the arrays    |
+| 72     | …     | body: 4 bytes length of the control fields, these as JSON, the arrays;   |
+|        |       | with a base the models come last, encoded                                |
 |        | 32    | SHA-256 of everything before                                             |
 |        | 64    | signature of that by the sender; zeros where parties have no keys        |
 
 Arrays are raw little-endian numbers. Models in the layout that both sides have agreed on carry
-neither names nor shapes; other arrays are listed in the control fields. Nothing is unpickled, and
+neither names nor shapes; other arrays are listed in the control fields. Encoded models
+(`comity.core.encodings`) are decoded from the base that the header names, and what comes out must
+have the checksum in the header. Nothing is unpickled, and
 nothing is used before it has been checked.
 """
 
@@ -26,7 +29,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import struct
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
@@ -35,10 +37,12 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from comity.core.typing import AnyArray, NamedArrays
+from comity.core.encodings import Encoded, Layout, described, digest, raw
+from comity.core.envelope import CONTROL, DIGEST, HEADER, MODELS, SIGNATURE, control_text
+from comity.core.typing import NamedArrays
 
-Layout = Mapping[str, tuple[str, tuple[int, ...]]]
-"""Type (``f4``) and shape of arrays by name, in the order in which they travel."""
+Decode = Callable[[Encoded, Layout], NamedArrays]
+"""Returns encoded models of a layout; raises `WireError` if they are not what they should be."""
 Sign = Callable[[bytes], bytes]
 """Returns the signature (64 bytes) of some bytes."""
 Verify = Callable[[int, bytes, bytes], bool]
@@ -46,13 +50,8 @@ Verify = Callable[[int, bytes, bytes], bool]
 
 SERVER = 65535
 """Number of the server as a sender."""
-MODELS, STATISTICS, BROADCAST = "models/", "statistics/", "broadcast/"
-"""Prefixes of the tensors of models, of statistics and of the server's replies to a survey."""
 
 _MAGIC, _VERSION = b"CMTY", 1
-_HEADER = struct.Struct(">4sBBHII16s16s16sQ")
-_CONTROL = struct.Struct(">I")
-_DIGEST, _SIGNATURE = 32, 64
 _MOST_CONTROL = 1 << 18
 _TYPES = frozenset(("f4", "f8", "i8", "u1", "b1"))
 _NOTHING = bytes(16)
@@ -86,6 +85,8 @@ class Message:
     """Plain values."""
     arrays: NamedArrays = field(default_factory=dict)
     """Arrays by name; tensors of models have the prefix ``models/``."""
+    encoded: Encoded | None = None
+    """The models as they travel; None: as they are."""
 
 
 def federation_id(document: bytes) -> str:
@@ -95,7 +96,7 @@ def federation_id(document: bytes) -> str:
 
 def digest_of(sealed: bytes) -> str:
     """Return the checksum of a sealed message, which identifies it, in hexadecimal."""
-    return sealed[-_DIGEST - _SIGNATURE : -_SIGNATURE].hex()
+    return sealed[-DIGEST - SIGNATURE : -SIGNATURE].hex()
 
 
 def round_of(sealed: bytes) -> int:
@@ -115,7 +116,7 @@ def sequence_of(sealed: bytes) -> int:
 
 def no_signature(data: bytes) -> bytes:
     """Return the signature of a party without a key."""
-    return bytes(_SIGNATURE)
+    return bytes(SIGNATURE)
 
 
 def seal(message: Message, federation: str, agreed: Layout, sign: Sign = no_signature) -> bytes:
@@ -132,17 +133,15 @@ def seal(message: Message, federation: str, agreed: Layout, sign: Sign = no_sign
     order = {name: models[name] for name in agreed} if whole else models
     others = {n: a for n, a in message.arrays.items() if n not in models}
     listed = others if whole else {**order, **others}
-    control = {
-        **message.control,
-        "agreed": whole,
-        "arrays": [[name, *_described(array)] for name, array in listed.items()],
-    }
-    text = json.dumps(control, separators=(",", ":"), allow_nan=False).encode()
-    blobs = [_raw(array) for array in (*order.values(), *others.values())]
-    body = b"".join([_CONTROL.pack(len(text)), text, *blobs])
-    header = _HEADER.pack(
+    text = control_text(message.control, whole, _layout(listed))
+    encoded = message.encoded
+    blobs = [raw(array) for array in others.values()]
+    blobs = [*map(raw, order.values()), *blobs] if encoded is None else [*blobs, encoded.body]
+    body = b"".join([CONTROL.pack(len(text)), text, *blobs])
+    header = HEADER.pack(
         *(_MAGIC, _VERSION, message.kind, message.sender, message.round, message.sequence),
-        *(bytes.fromhex(federation)[:16], _NOTHING, _result(order), len(body)),
+        bytes.fromhex(federation)[:16],
+        *(_NOTHING if encoded is None else encoded.base, _result(order), len(body)),
     )
     checksum = hashlib.sha256(header + body).digest()
     return b"".join([header, body, checksum, sign(checksum)])
@@ -161,6 +160,8 @@ class Expected:
     """Bytes of the largest message."""
     verify: Verify | None = None
     """Checks signatures; None: parties have no keys."""
+    decode: Decode | None = None
+    """Decodes models; None: they are taken whole only."""
 
 
 def unseal(data: bytes, expected: Expected) -> Message:
@@ -173,13 +174,13 @@ def unseal(data: bytes, expected: Expected) -> Message:
     Raises:
         WireError: the message is not taken; the text says why.
     """
-    tail = _DIGEST + _SIGNATURE
-    if len(data) < _HEADER.size + _CONTROL.size + tail:
+    tail = DIGEST + SIGNATURE
+    if len(data) < HEADER.size + CONTROL.size + tail:
         _refuse("too short")
     if len(data) > expected.largest:
         _refuse("too large")
     magic, version, kind, sender, round_, sequence, federation, base, result, length = (
-        _HEADER.unpack_from(data)
+        HEADER.unpack_from(data)
     )
     if magic != _MAGIC:
         _refuse("not a message")
@@ -187,9 +188,9 @@ def unseal(data: bytes, expected: Expected) -> Message:
         _refuse("format version")
     if kind not in [int(known) for known in expected.kinds]:
         _refuse("kind")
-    if length != len(data) - _HEADER.size - tail:
+    if length != len(data) - HEADER.size - tail:
         _refuse("length")
-    content, checksum, signature = data[:-tail], data[-tail:-_SIGNATURE], data[-_SIGNATURE:]
+    content, checksum, signature = data[:-tail], data[-tail:-SIGNATURE], data[-SIGNATURE:]
     if hashlib.sha256(content).digest() != checksum:
         _refuse("checksum")
     if sender not in expected.senders:
@@ -198,12 +199,22 @@ def unseal(data: bytes, expected: Expected) -> Message:
         _refuse("signature")
     if federation != bytes.fromhex(expected.federation)[:16]:
         raise ForeignError("another federation")
-    if base != _NOTHING:
+    control, layout, blobs = _opened(memoryview(content)[HEADER.size :], expected.agreed)
+    encoded = None
+    if base == _NOTHING:
+        arrays = _read(blobs, layout)
+    elif expected.decode is None:
         _refuse("base")
-    control, arrays = _opened(memoryview(content)[_HEADER.size :], expected.agreed)
+    else:
+        models = {n: kind for n, kind in layout.items() if n.startswith(MODELS)}
+        others = {n: kind for n, kind in layout.items() if n not in models}
+        size = min(len(blobs), sum(_size(kind) for kind in others.values()))
+        encoded = Encoded(base, bytes(blobs[size:]))
+        arrays = _read(blobs[:size], others)
+        arrays = {**expected.decode(encoded, models), **arrays}
     if _result({n: a for n, a in arrays.items() if n.startswith(MODELS)}) != result:
         _refuse("result")
-    return Message(Kind(kind), sender, round_, sequence, control, arrays)
+    return Message(Kind(kind), sender, round_, sequence, control, arrays, encoded)
 
 
 def contents(sealed: bytes, agreed: Layout) -> dict[str, list[int]]:
@@ -213,19 +224,19 @@ def contents(sealed: bytes, agreed: Layout) -> dict[str, list[int]]:
         sealed: The message.
         agreed: Layout of models that both sides know.
     """
-    (size,) = _CONTROL.unpack_from(sealed, _HEADER.size)
-    start = _HEADER.size + _CONTROL.size
+    (size,) = CONTROL.unpack_from(sealed, HEADER.size)
+    start = HEADER.size + CONTROL.size
     control = json.loads(sealed[start : start + size])
     shapes = {name: list(shape) for name, (_, shape) in agreed.items() if control["agreed"]}
     return shapes | {name: shape for name, _, shape in control["arrays"]}
 
 
-def _opened(body: memoryview, agreed: Layout) -> tuple[dict[str, Any], NamedArrays]:
-    """Return control fields and arrays of a body."""
-    (size,) = _CONTROL.unpack_from(body)
-    if size > min(_MOST_CONTROL, len(body) - _CONTROL.size):
+def _opened(body: memoryview, agreed: Layout) -> tuple[dict[str, Any], Layout, memoryview]:
+    """Return the control fields of a body, and the layout and the bytes of its arrays."""
+    (size,) = CONTROL.unpack_from(body)
+    if size > min(_MOST_CONTROL, len(body) - CONTROL.size):
         _refuse("control fields")
-    text = bytes(body[_CONTROL.size : _CONTROL.size + size])
+    text = bytes(body[CONTROL.size : CONTROL.size + size])
     try:
         control = json.loads(text, parse_constant=_refuse)
     except (ValueError, RecursionError):
@@ -240,7 +251,7 @@ def _opened(body: memoryview, agreed: Layout) -> tuple[dict[str, Any], NamedArra
         if name in layout:
             _refuse("arrays")
         layout[name] = dtype, shape
-    return control, _read(body[_CONTROL.size + size :], layout)
+    return control, layout, body[CONTROL.size + size :]
 
 
 def _entry(entry: Any) -> tuple[str, str, tuple[int, ...]]:
@@ -261,7 +272,7 @@ def _read(data: memoryview, layout: Layout) -> NamedArrays:
     arrays: NamedArrays = {}
     place = 0
     for name, (dtype, shape) in layout.items():
-        size = prod(shape) * int(dtype[1])
+        size = _size((dtype, shape))
         if not 0 < size <= len(data) - place:
             _refuse("arrays")
         values = np.frombuffer(data[place : place + size], dtype=f"<{dtype}")
@@ -272,26 +283,18 @@ def _read(data: memoryview, layout: Layout) -> NamedArrays:
     return arrays
 
 
-def _described(array: AnyArray) -> tuple[str, list[int]]:
-    return f"{array.dtype.kind}{array.dtype.itemsize}", list(array.shape)
+def _size(kind: tuple[str, tuple[int, ...]]) -> int:
+    """Return the bytes of an array."""
+    return prod(kind[1]) * int(kind[0][1])
 
 
 def _layout(arrays: NamedArrays) -> dict[str, tuple[str, tuple[int, ...]]]:
-    return {name: (_described(array)[0], array.shape) for name, array in arrays.items()}
-
-
-def _raw(array: AnyArray) -> bytes:
-    return np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<")).tobytes()
+    return {name: described(array) for name, array in arrays.items()}
 
 
 def _result(models: NamedArrays) -> bytes:
     """Return the first half of the checksum of models; zero without any."""
-    if not models:
-        return _NOTHING
-    checksum = hashlib.sha256()
-    for array in models.values():
-        checksum.update(_raw(array))
-    return checksum.digest()[:16]
+    return digest(models) if models else _NOTHING
 
 
 def _refuse(reason: str) -> NoReturn:

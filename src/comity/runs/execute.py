@@ -18,7 +18,8 @@ from comity.errors import UserError
 from comity.federation.engines.embedded import EmbeddedEngine
 from comity.federation.loop import SimulatedLoop
 from comity.federation.messages import RoundMetrics
-from comity.federation.server import RoundRecord, Server
+from comity.federation.record import RoundRecord
+from comity.federation.server import Server
 from comity.problems import DataProblem
 from comity.runs.answers import constant_models
 from comity.runs.directory import CONFIG, GROUPS, Run

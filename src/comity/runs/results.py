@@ -14,7 +14,7 @@ from comity.core.preferences import shared_groups
 from comity.core.typing import AnyArray, FloatArray
 from comity.datasets.partition import fingerprint
 from comity.federation.messages import RoundMetrics
-from comity.federation.server import RoundRecord
+from comity.federation.record import RoundRecord
 from comity.problems import DataProblem, EnvironmentProblem, Problem
 from comity.runs.group_schema import Groups
 from comity.runs.groups import short_gaps

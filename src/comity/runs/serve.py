@@ -19,7 +19,8 @@ from comity.federation.agreement import Agreement
 from comity.federation.engines.deployed import DeployedEngine, Incident, Terms
 from comity.federation.hello import Greeting
 from comity.federation.loop import RoundLoop
-from comity.federation.server import RoundRecord, Server
+from comity.federation.record import RoundRecord
+from comity.federation.server import Server
 from comity.federation.transports.base import ServerTransport
 from comity.problems.schema import SchemaProblem
 from comity.runs.directory import CONFIG, Run

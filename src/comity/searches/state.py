@@ -12,7 +12,7 @@ from comity.core.fleet import Fleet
 from comity.core.pareto import front, hypervolume
 from comity.core.storage import strip_prefix
 from comity.core.typing import FloatArray, NamedArrays
-from comity.federation.server import RoundRecord
+from comity.federation.record import RoundRecord
 from comity.problems import DataProblem
 from comity.runs.schema import Communication, SearchEffort, SearchEntry
 from comity.searches.archive import Archive

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from comity.core.typing import FloatArray
+from comity.core.typing import FloatArray, NamedArrays
 from comity.federation.agreement import RESULTS, Agreement, Exchange
 from comity.federation.hello import Greeting, begin_message, greeting_of, hello_message
 from comity.federation.messages import ClientUpdate, RoundRequest
@@ -166,7 +166,17 @@ class DeployedEngine:
         def update_of(message: Message) -> ClientUpdate:
             return self._agreement.update_of(message, exchange, request.alone)
 
-        return self._ask(exchange, messages, update_of, quorum, longer)
+        return self._ask(exchange, messages, update_of, quorum, longer, self._bases(request))
+
+    def _bases(self, request: RoundRequest) -> dict[str, NamedArrays]:
+        """Return what the updates of sites are measured from, by site."""
+        if request.posted is None:
+            return {}
+        arrays = {name: tensor.numpy() for name, tensor in request.posted.tensors.items()}
+        return {
+            self._terms.sites[client]: {name: a[row : row + 1] for name, a in arrays.items()}
+            for row, client in enumerate(request.clients)
+        }
 
     def _ask(
         self,
@@ -175,6 +185,7 @@ class DeployedEngine:
         parse: Callable[[Message], T],
         quorum: int,
         longer: float = 0.0,
+        bases: Mapping[str, NamedArrays] | None = None,
     ) -> dict[str, T]:
         """Return the answers of sites by name; fewer than the quorum are asked for again."""
         terms, layout = self._terms, self._agreement.layout
@@ -183,7 +194,11 @@ class DeployedEngine:
             for site, message in messages.items()
         }
         number = next(iter(messages.values())).round
-        question = _Question(exchange, number, sealed, self._opened, parse, self._on_incident)
+
+        def opened(site: str, answer: bytes) -> Message:
+            return self._opened(site, answer, (bases or {}).get(site))
+
+        question = _Question(exchange, number, sealed, opened, parse, self._on_incident)
         quorum = min(quorum, len(sealed))
         while True:
             began = time.monotonic()
@@ -196,8 +211,8 @@ class DeployedEngine:
             self._on_incident(Incident("", number, exchange, text))
             time.sleep(max(0.0, min(_PAUSE, terms.patience) - (time.monotonic() - began)))
 
-    def _opened(self, site: str, answer: bytes) -> Message:
-        """Return the content of an answer of a site."""
+    def _opened(self, site: str, answer: bytes, base: NamedArrays | None) -> Message:
+        """Return the content of an answer of a site, whose models are measured from a base."""
         expected = Expected(
             federation=self._terms.federation,
             kinds=(Kind.UPDATE, Kind.REFUSAL),
@@ -205,6 +220,7 @@ class DeployedEngine:
             agreed=self._agreement.layout,
             largest=self._agreement.largest,
             verify=self._terms.verify,
+            decode=None if base is None else self._agreement.decoder([base]),
         )
         return unseal(answer, expected)
 

@@ -1,0 +1,37 @@
+"""The record of a round: what the server saw, for the history."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from comity.core.typing import FloatArray
+
+
+@dataclass
+class RoundRecord:
+    """One round as the server saw it, for the history."""
+
+    round: int
+    clients: tuple[int, ...]
+    """Clients that answered."""
+    clusters: list[list[int]] | None = None
+    """Partition of the clients, for algorithms that keep one."""
+    chosen: bool = False
+    """The models of this round are those that all clients keep so far."""
+    worth: float | None = None
+    """Mean hypervolume on validation data that clients report, where one round is kept for all."""
+    conflict: dict[str, float] | None = None
+    """Measures of the wrapper: how much updates were against each other."""
+    diagnostics: dict[str, Any] = field(default_factory=dict)
+    """Other diagnostics of the algorithm, as plain values."""
+    mixing: FloatArray | None = None
+    """Weight of each client's update (columns) in each client's server model (rows)."""
+    bytes_up: int = 0
+    """Bytes of all sealed messages from clients to the server."""
+    bytes_down: int = 0
+    """Bytes of all sealed messages from the server to clients."""
+    events: list[str] = field(default_factory=list)
+    """Incidents, one sentence each."""
+    absent: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    """Clients that were asked and did not answer, by exchange: survey, round or finish."""

@@ -1,0 +1,95 @@
+"""The uplink of clients under an encoding: what their updates are measured from, and have lost.
+
+The base is the model that a client last received, as it decoded it; at first the initial one. With
+``int4`` a client adds what its updates have lost so far to the next one, so that the sum of what
+the server decodes follows the sum of what was sent. Both stay with the client.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from comity.configuration import Travel
+from comity.core.encodings import Encoded
+from comity.core.fleet import Fleet
+from comity.core.mixing import TARGET
+from comity.core.storage import strip_prefix
+from comity.core.typing import IntArray, NamedArrays
+from comity.federation.encoder import encode_fleet, posted_after
+
+
+class Uplink:
+    """Base and residual of some clients, one row per client; nothing where models travel whole.
+
+    Args:
+        travel: What travels, and how.
+        models: The models that the clients start from.
+    """
+
+    def __init__(self, travel: Travel, models: Fleet) -> None:
+        self._encoding = encoding = travel.encoding
+        self._residual: NamedArrays = {}
+        if encoding is None:
+            return
+        names = tuple(travel.sent)
+        self._posted = Fleet({name: models[name.removeprefix(TARGET)] for name in names}).clone()
+        for name in encoding.lossy if encoding.feeds_back else ():
+            clients, *shape = self._posted[name].shape
+            self._residual[name] = np.zeros((clients, travel.rows, *shape), dtype=np.float32)
+
+    @property
+    def posted(self) -> NamedArrays:
+        """The base, by name, one row per client."""
+        if self._encoding is None:
+            return {}
+        return {name: tensor.numpy() for name, tensor in self._posted.tensors.items()}
+
+    def received(self, rows: IntArray, models: Fleet) -> None:
+        """Take delivered models as the base, also where a client declines them.
+
+        Args:
+            rows: Rows of the clients in the fleet.
+            models: The models as the clients decoded them.
+        """
+        if self._encoding is None:
+            return
+        sent = Fleet({name: models[name] for name in self._posted if name in models.tensors})
+        self._posted.put(rows, posted_after(self._posted.select(rows), sent))
+
+    def encode(self, rows: IntArray, models: Fleet) -> tuple[Fleet, tuple[Encoded, ...]]:
+        """Return the models that the server decodes, and what travels, one per client.
+
+        Args:
+            rows: Rows of the clients in the fleet.
+            models: The models to send, one row per client or several.
+        """
+        if self._encoding is None:
+            return models, ()
+        base, order = self._posted.select(rows), tuple(self._posted)
+        if not self._encoding.feeds_back:
+            return encode_fleet(self._encoding, order, models, base)
+        residual = {name: array[rows] for name, array in self._residual.items()}
+        result = encode_fleet(self._encoding, order, models, base, residual)
+        for name, array in residual.items():
+            self._residual[name][rows] = array
+        return result
+
+    def rolled_back(self, rows: IntArray) -> None:
+        """Forget what updates of these clients have lost: the server left the last one out."""
+        for array in self._residual.values():
+            array[rows] = 0.0
+
+    # -- persistence -----------------------------------------------------------------------
+
+    def state(self) -> NamedArrays:
+        """Return everything that is remembered between rounds, client first."""
+        posted = {f"posted/{name}": array for name, array in self.posted.items()}
+        return posted | {f"residual/{name}": array for name, array in self._residual.items()}
+
+    def load(self, state: NamedArrays) -> None:
+        """Restore what `state` returned."""
+        for name, array in strip_prefix(state, "posted/").items():
+            self._posted[name].copy_(torch.from_numpy(array))
+        for name, array in strip_prefix(state, "residual/").items():
+            self._residual[name] = array.copy()
