@@ -9,6 +9,7 @@ from comity.configuration.checks import check_complete
 from comity.configuration.files import parse_setting, read_toml
 from comity.configuration.grids import axes, grid_entries, grids, with_grids
 from comity.configuration.layers import Layer, PresetEntry, merged, named_presets, preset, presets
+from comity.configuration.planning import contact_plan, planned, planned_sizes
 from comity.configuration.run import DEFAULT_PRESET, EXCHANGES, RUN_SETTINGS, Configuration
 from comity.configuration.travel import Travel, message_sizes
 
@@ -23,12 +24,15 @@ __all__ = [
     "axes",
     "check_complete",
     "configure",
+    "contact_plan",
     "grid_entries",
     "grids",
     "merged",
     "message_sizes",
     "named_presets",
     "parse_setting",
+    "planned",
+    "planned_sizes",
     "preset",
     "presets",
     "read_toml",

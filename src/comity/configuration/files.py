@@ -10,13 +10,18 @@ from comity.errors import UserError
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """Return the values in a configuration file."""
+    """Return the values in a configuration file; a contact plan may lie beside it."""
     try:
-        return tomllib.loads(path.read_text())
+        values = tomllib.loads(path.read_text())
     except FileNotFoundError:
         raise UserError(f"config: no file {path}.") from None
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise UserError(f"config: {path} is not a TOML file: {error}.") from None
+    links = values.get("links")
+    if isinstance(links, dict) and isinstance(name := links.get("contacts"), str):
+        beside = path.parent / name
+        links["contacts"] = str(beside if beside.is_file() else name)
+    return values
 
 
 def parse_setting(text: str) -> tuple[list[str], Any]:

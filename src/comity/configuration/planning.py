@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from comity.configuration.run import Configuration
-from comity.configuration.travel import message_sizes
+from comity.configuration.travel import Travel, message_sizes
 from comity.errors import UserError
 from comity.links.contacts import ContactPlan, read_plan
 from comity.links.settings import Links
@@ -44,6 +44,13 @@ def with_plan(
     if values["clients"] == len(names):
         values.setdefault("names", list(names))
     first = complete({**values, "rounds": 1, "absences": []})
+    travel = Travel(first)
+    if travel.delivered != travel.sent:
+        raise UserError(
+            f"{first.algorithm} sends clients several models to choose from and credits the last "
+            "offer with their answer; with links an answer may be to an earlier one. Use an "
+            "algorithm that sends one model, e.g. fedavg or fedpref."
+        )
     table = planned(first)
     _check_rounds(table)
     learner = first.get_problem().learner

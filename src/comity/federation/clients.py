@@ -121,7 +121,7 @@ class Clients:
         """Receive models unless a survey did, train, and return the update to send."""
         receipt = self._receipt(request)
         rows = self._rows(request.clients)
-        self._rounds[rows] += 1
+        self._rounds[rows] += np.array(request.work or 1)
         goal = self._rounds[rows] * self._learner.round_steps[rows]
         copies, trained = None, None
         if self._per_objective and not request.alone:

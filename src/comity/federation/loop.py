@@ -3,20 +3,32 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
+
+from comity.core.fleet import Fleet
 from comity.core.storage import strip_prefix
 from comity.core.typing import FloatArray, NamedArrays
 from comity.errors import UserError
 from comity.federation.engine import Engine, SimulatedEngine
 from comity.federation.messages import ClientUpdate, RoundRequest, alike
 from comity.federation.record import RoundRecord
-from comity.federation.server import Server, bytes_of
+from comity.federation.server import Server
 
 Asked = tuple[Server, RoundRequest, RoundRecord]
 """A server, its request of this round and the record of the round."""
+
+
+class Answered(NamedTuple):
+    """A server's request, and the answers to it."""
+
+    server: Server
+    request: RoundRequest
+    update: ClientUpdate
+    record: RoundRecord
 
 
 class RoundLoop:
@@ -49,15 +61,41 @@ class RoundLoop:
         """Run the rounds that are left; yield one record per federation after each."""
         while self.done < self.servers[0].configuration.rounds:
             asked: list[Asked] = [(server, *server.request()) for server in self.servers]
-            for together in _joinable(asked):
-                if self.servers[0].algorithm.surveys and not together[0][1].alone:
-                    together = self._survey(together)
-                with self._timed("clients"):
-                    update = self.engine.round(_joined(together))
-                for server, request, record in together:
-                    with self._timed("server"):
-                        server.take(request, _part(update, server, request, "round"), record)
+            for whole in self._exchanged(asked, "round", self._round):
+                with self._timed("server"):
+                    whole.server.take(whole.request, whole.update, whole.record)
             yield [record for _, _, record in asked]
+
+    def _exchanged(
+        self,
+        asked: Sequence[Asked],
+        exchange: str,
+        ask: Callable[[Sequence[Asked]], tuple[Sequence[Asked], ClientUpdate]],
+    ) -> list[Answered]:
+        """Ask clients in as few calls as possible; return the answers to each server's request.
+
+        Args:
+            asked: What is asked of the clients of each server.
+            exchange: Its name, for messages.
+            ask: Asks some clients together; returns what was asked in the end, and the answers.
+        """
+        parts = [(server, part, record) for server, r, record in asked for part in r.apart()]
+        answers: dict[int, list[tuple[RoundRequest, ClientUpdate]]] = {}
+        for together in _joinable(parts):
+            served, update = ask(together)
+            for server, request, _ in served:
+                answers.setdefault(id(server), []).append((request, _part(update, request)))
+        return [
+            Answered(server, *_whole(request, answers[id(server)], exchange), record)
+            for server, request, record in asked
+        ]
+
+    def _round(self, together: Sequence[Asked]) -> tuple[Sequence[Asked], ClientUpdate]:
+        """Ask some clients for a round of work, after its survey where there is one."""
+        if self.servers[0].algorithm.surveys and not together[0][1].alone:
+            together = self._survey(together)
+        with self._timed("clients"):
+            return together, self.engine.round(_joined(together))
 
     def _survey(self, asked: Sequence[Asked]) -> list[Asked]:
         """Run the first exchange of a round; return the requests of the second."""
@@ -66,7 +104,7 @@ class RoundLoop:
         replies: list[Asked] = []
         for server, request, record in asked:
             with self._timed("server"):
-                part = _part(survey, server, request, "survey")
+                part = _answered(_part(survey, request), request, "survey")
                 replies.append((server, server.reply(request, part, record), record))
         return replies
 
@@ -82,10 +120,12 @@ class RoundLoop:
         asked: list[Asked] = [(server, *server.last_request()) for server in self.servers]
         if self.servers[0].algorithm.ensembles:
             asked = [self._ensemble(*one) for one in asked]
-        for together in _joinable(asked):
-            update = self.engine.finish(_joined(together), extra)
-            for server, request, record in together:
-                server.take_last(request, _part(update, server, request, "finish"), record)
+
+        def finish(together: Sequence[Asked]) -> tuple[Sequence[Asked], ClientUpdate]:
+            return together, self.engine.finish(_joined(together), extra)
+
+        for whole in self._exchanged(asked, "finish", finish):
+            whole.server.take_last(whole.request, whole.update, whole.record)
         return [record for _, _, record in asked]
 
     def end(self) -> None:
@@ -127,12 +167,16 @@ class SimulatedLoop(RoundLoop):
         """Give every client the initial model of its federation; return the bytes sent."""
         for server in self.servers:
             self.engine.install(RoundRequest(0, server.clients, server.initial))
-        return sum(bytes_of(server.initial, len(server.clients)) for server in self.servers)
+        return sum(_bytes_of(server.initial, len(server.clients)) for server in self.servers)
 
     def evaluate(self) -> FloatArray:
         """Return validation vectors of all clients as if this were the end; train nothing."""
         requests = [server.last_request()[0] for server in self.servers]
-        return self.engine.evaluate_delivery(RoundRequest.joined(requests))
+        parts = [part for request in requests for part in request.apart()]
+        together = [RoundRequest.joined([parts[i] for i in places]) for places in alike(parts)]
+        vectors = np.concatenate([self.engine.evaluate_delivery(part) for part in together])
+        clients = [client for part in together for client in part.clients]
+        return np.asarray(vectors[np.argsort(clients)])
 
     def state(self) -> tuple[NamedArrays, dict[str, Any]]:
         """Return everything that servers and clients need to go on as if never interrupted."""
@@ -155,15 +199,34 @@ def _joined(asked: Sequence[Asked]) -> RoundRequest:
     return RoundRequest.joined([request for _, request, _ in asked])
 
 
-def _part(
-    update: ClientUpdate, server: Server, request: RoundRequest, exchange: str
-) -> ClientUpdate:
-    """Return the answers of one server's clients to its request."""
+def _part(update: ClientUpdate, request: RoundRequest) -> ClientUpdate:
+    """Return the answers of a request's clients."""
     answered = set(update.clients)
-    clients = [client for client in request.clients if client in answered]
-    if not clients:
+    return update.only([client for client in request.clients if client in answered])
+
+
+def _whole(
+    request: RoundRequest, answers: Sequence[tuple[RoundRequest, ClientUpdate]], exchange: str
+) -> tuple[RoundRequest, ClientUpdate]:
+    """Return a request and the answers to it, whose clients may have been asked in parts."""
+    if len(answers) == 1:
+        request, update = answers[0]
+    else:
+        update = _part(ClientUpdate.joined([u for _, u in answers if u.clients]), request)
+    return request, _answered(update, request, exchange)
+
+
+def _answered(update: ClientUpdate, request: RoundRequest, exchange: str) -> ClientUpdate:
+    """Refuse to go on with the answer of nobody."""
+    if not update.clients:
         raise UserError(
             f"round {request.round}, {exchange}: none of the {len(request.clients)} clients that "
             "were asked has answered. At least one must; see absences."
         )
-    return update.only(clients)
+    return update
+
+
+def _bytes_of(models: Fleet, clients: int) -> int:
+    """Return the bytes of the models of this many clients."""
+    each = sum(t[0].numel() * t.element_size() for t in models.tensors.values())
+    return each * clients

@@ -51,6 +51,22 @@ class RoundRequest:
     posted: Fleet | None = None
     """Models that the clients hold once they have this request, from which encoded updates are
     measured, one row per client; None: updates travel whole. The server's own note."""
+    undelivered: frozenset[int] = frozenset()
+    """Clients to which nothing is delivered, beside others: their row of ``models`` is what they
+    hold already. The server's own note: clients are asked in the parts of `apart`."""
+    work: tuple[int, ...] = ()
+    """Rounds' work that each client does; empty: one each."""
+
+    def apart(self) -> list[RoundRequest]:
+        """Return the request as clients are asked it: those with models, and those without."""
+        if not self.undelivered:
+            return [self]
+        without = [client for client in self.clients if client in self.undelivered]
+        others = [client for client in self.clients if client not in self.undelivered]
+        parts = [replace(self.only(without), models=None, encoded=(), undelivered=frozenset())]
+        if others:
+            parts.insert(0, replace(self.only(others), undelivered=frozenset()))
+        return parts
 
     def only(self, clients: Sequence[int]) -> RoundRequest:
         """Return the request to some of its clients, in the order given."""
@@ -67,6 +83,7 @@ class RoundRequest:
             verdicts=tuple(self.verdicts[i] for i in index) if self.verdicts else (),
             encoded=tuple(self.encoded[i] for i in index) if self.encoded else (),
             posted=None if self.posted is None else self.posted.select(index),
+            work=tuple(self.work[i] for i in index) if self.work else (),
         )
 
     @staticmethod
@@ -88,6 +105,7 @@ class RoundRequest:
             tuple(verdict for request in requests for verdict in request.verdicts),
             tuple(encoded for request in requests for encoded in request.encoded),
             Fleet.cat(posted) if posted else None,
+            work=tuple(work for request in requests for work in request.work),
         )
 
 

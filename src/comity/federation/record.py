@@ -35,3 +35,9 @@ class RoundRecord:
     """Incidents, one sentence each."""
     absent: dict[str, tuple[int, ...]] = field(default_factory=dict)
     """Clients that were asked and did not answer, by exchange: survey, round or finish."""
+    time: float | None = None
+    """Seconds from the beginning of the contact plan, with links."""
+    ages: tuple[int, ...] = ()
+    """With links, the mixings by which each client's update is late, one per client."""
+    dropped: tuple[int, ...] = ()
+    """Clients whose updates were too old to be mixed."""

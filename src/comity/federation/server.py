@@ -18,14 +18,15 @@ from comity.algorithms import Round, Survey
 from comity.configuration import Configuration
 from comity.core.fleet import Fleet
 from comity.core.mixing import TARGET, Mixing, Pick, mixed, who_from_whom
-from comity.core.rng import stream
-from comity.core.storage import strip_prefix
+from comity.core.storage import add_prefix, strip_prefix
 from comity.core.typing import NamedArrays
 from comity.federation.agreement import Agreement, Exchange
 from comity.federation.clients import initial_fleet
 from comity.federation.encoder import encode_fleet, posted_after
 from comity.federation.messages import ClientUpdate, RoundRequest, Verdict, expanded
+from comity.federation.participants import mixes, participants
 from comity.federation.record import RoundRecord
+from comity.federation.schedule import Schedule
 
 
 class Server:
@@ -60,6 +61,7 @@ class Server:
         """
         if self._travel.encoding is not None:
             self._posted = self._initial(tuple(self._travel.sent), self.clients).clone()
+        self._schedule = None if configuration.links is None else Schedule(configuration)
         self._best = -np.inf
         self._rows: Fleet | None = None
         self._route: dict[int, int] = {}
@@ -86,22 +88,27 @@ class Server:
 
     def request(self) -> tuple[RoundRequest, RoundRecord]:
         """Return the request of the next round, and its record."""
-        number = self.done + 1
+        number, schedule = self.done + 1, self._schedule
+        if schedule is not None:
+            clients = schedule.senders(number)
+            request = replace(self._request(number, clients, False), work=schedule.work(number))
+            record = schedule.opened(RoundRecord(number, clients))
+            return self._with_waiting(request, schedule.delivered(clients)), record
         clients = participants(self.configuration, self.clients, number)
         alone = not mixes(self.configuration, number)
         request = self._delivering(self._request(number, clients, alone))
         return request, RoundRecord(number, clients)
 
     def last_request(self) -> tuple[RoundRequest, RoundRecord]:
-        """Return the last delivery to all clients.
-
-        It delivers no models where the last mixing was replaced by training.
-        """
+        """Return the last delivery; no models where the last mixing was replaced by training."""
         number = self.configuration.rounds + 1
         clusters = self.algorithm.diagnostics().get("clusters")
         record = RoundRecord(number, self.clients, clusters)
         delivers = self.configuration.fine_tune != "replace-last" and self.algorithm.communicates
         request = self._request(number, self.clients, alone=True)
+        if delivers and self._schedule is not None and self.done == self.configuration.rounds:
+            waiting = self._schedule.delivered(self.clients, last=True)
+            return self._with_waiting(request, waiting), record
         return self._delivering(request) if delivers else request, record
 
     def end(self) -> RoundRequest:
@@ -115,9 +122,28 @@ class Server:
 
     def _delivering(self, request: RoundRequest) -> RoundRequest:
         """Return a request with the server models of its clients, once something was mixed."""
+        models = self._present(request.clients)
+        return request if models is None else self._encoded(request, models)
+
+    def _present(self, clients: Sequence[int]) -> Fleet | None:
+        """Return the server models of some clients; None before anything was mixed."""
         if self._rows is None or not self.algorithm.communicates:
+            return None
+        return self._rows.select([self._route[client] for client in clients])
+
+    def _with_waiting(self, request: RoundRequest, models: Mapping[int, Fleet]) -> RoundRequest:
+        """Return a request with the models that clients were sent earlier, as far as any were."""
+        if not models:
             return request
-        models = self._rows.select([self._route[client] for client in request.clients])
+        held = request.posted
+        if held is None:
+            held = self._initial(tuple(next(iter(models.values()))), request.clients)
+        rows = [models.get(client, held.select([p])) for p, client in enumerate(request.clients)]
+        undelivered = frozenset(request.clients) - models.keys()
+        return replace(self._encoded(request, Fleet.cat(rows)), undelivered=undelivered)
+
+    def _encoded(self, request: RoundRequest, models: Fleet) -> RoundRequest:
+        """Return a request with models, encoded where they are to be."""
         encoding, posted = self._travel.encoding, request.posted
         if encoding is None or posted is None:
             return replace(request, models=models)
@@ -149,10 +175,14 @@ class Server:
         """Check and mix the updates of a round; verdicts on them go with the next requests."""
         request = self._answered(request, update, record, "round")
         self.done = record.round
+        if self._schedule is not None:
+            record.ages = self._schedule.answered(update.clients)
         self._choose(update, record)
         failed: set[int] = set()
         if update.models is not None and update.clients:
             failed = self._mix(request, update, record)
+        if self._schedule is not None:
+            self._schedule.post(self.done, self._present)
         self._survey = None
         self._verdicts |= {
             client: Verdict(record.round, record.chosen, client in failed)
@@ -176,7 +206,8 @@ class Server:
         extra: int = 0,
     ) -> RoundRequest:
         """Return the request to those who answered; note bytes, absences and what was received."""
-        record.bytes_down += self._agreement.request_bytes(exchange, request, extra)
+        for part in request.apart():
+            record.bytes_down += self._agreement.request_bytes(exchange, part, extra)
         record.bytes_up += self._agreement.update_bytes(update)
         answered = set(update.clients)
         absent = tuple(client for client in request.clients if client not in answered)
@@ -215,12 +246,17 @@ class Server:
                 f"{self.configuration.named(client)}, round {number}: its model is no longer "
                 "finite; rolled back to its start and left out"
             )
+        models = update.models
+        if self._schedule is not None:
+            sound &= self._schedule.fresh(clients, record)
+            now = self._previous(tuple(models), clients)
+            models, start = self._schedule.rebased(clients, models, start, now)
         rows = np.flatnonzero(sound)
         if not len(rows):
             record.events.append(f"round {number}: nobody sent a usable model; nothing was mixed")
             return failed
         senders = tuple(clients[row] for row in rows)
-        sent = update.models.select(expanded(rows, len(update.models) // len(clients)))
+        sent = models.select(expanded(rows, len(models) // len(clients)))
         start = start.select(np.repeat(rows, len(sent) // len(rows)))
         round = Round(
             number=number,
@@ -309,6 +345,9 @@ class Server:
         if waiting:
             route.update({client: len(rows) + i for i, client in enumerate(waiting)})
             rows = Fleet.cat([rows, self._previous(tuple(sent), waiting)])
+        if self._schedule is not None:
+            after = rows.select([route[client] for client in self.clients])
+            self._schedule.mixed(self._previous(tuple(sent), self.clients), after)
         self._rows, self._route = rows, route
 
     def _previous(self, names: Sequence[str], clients: Sequence[int]) -> Fleet:
@@ -329,7 +368,7 @@ class Server:
                 tensors.update({f"{name}/{k}": t.numpy() for k, t in fleet.tensors.items()})
         algorithm = self.algorithm.state()
         arrays = {k: v for k, v in algorithm.items() if isinstance(v, np.ndarray)}
-        tensors.update({f"algorithm/{k}": array for k, array in arrays.items()})
+        tensors |= add_prefix(arrays, "algorithm/")
         values = {
             "done": self.done,
             "route": [self._route.get(client, -1) for client in self.clients],
@@ -338,6 +377,9 @@ class Server:
         }
         if np.isfinite(self._best):
             values["best"] = self._best
+        if self._schedule is not None:
+            arrays, values["schedule"] = self._schedule.state()
+            tensors |= add_prefix(arrays, "schedule/")
         return tensors, values
 
     def load(self, tensors: NamedArrays, values: Mapping[str, Any]) -> None:
@@ -351,27 +393,6 @@ class Server:
         self._route = {client: row for client, row in rows.items() if row >= 0}
         verdicts = (Verdict(**verdict) for verdict in values["verdicts"])
         self._verdicts = dict(zip(self.clients, verdicts, strict=True))
+        if self._schedule is not None:
+            self._schedule.load(strip_prefix(tensors, "schedule/"), values["schedule"])
         self.algorithm.load({**values["algorithm"], **strip_prefix(tensors, "algorithm/")})
-
-
-def mixes(configuration: Configuration, number: int) -> bool:
-    """Return whether the server mixes after a round."""
-    replaced = configuration.fine_tune == "replace-last"
-    return not (replaced and number == configuration.rounds)
-
-
-def participants(
-    configuration: Configuration, clients: tuple[int, ...], number: int
-) -> tuple[int, ...]:
-    """Return the clients that are asked in a round: all, or a random selection."""
-    count = configuration.participants(len(clients))
-    if count == len(clients) or not mixes(configuration, number):
-        return clients
-    generator = stream(configuration.seed, "selection", number, clients[0])
-    return tuple(sorted(generator.choice(clients, count, replace=False).tolist()))
-
-
-def bytes_of(models: Fleet, clients: int) -> int:
-    """Return the bytes of the models of this many clients."""
-    each = sum(t[0].numel() * t.element_size() for t in models.tensors.values())
-    return each * clients

@@ -1,6 +1,7 @@
 """The run directory: configuration, history, checkpoint, models and results of one run.
 
 config.toml              complete: running it again gives the same bits
+contacts.csv             the contact plan, with links
 history.jsonl            one line per round, appended and flushed
 checkpoint.safetensors   everything needed to resume, whole or absent; removed at the end
 server.safetensors       arrays of the server that are of use afterwards, if the algorithm has such
@@ -26,7 +27,7 @@ import numpy as np
 from torch import nn
 
 from comity.algorithms import Algorithm
-from comity.configuration import Configuration, configure, read_toml
+from comity.configuration import Configuration, configure, contact_plan, read_toml
 from comity.core.fleet import Fleet
 from comity.core.pareto import front
 from comity.core.preferences import checked
@@ -43,7 +44,7 @@ from comity.runs.spans import Spans, load_spans, save_spans
 CONFIG, HISTORY, CHECKPOINT = "config.toml", "history.jsonl", "checkpoint.safetensors"
 RESULTS, TIMING, MODELS = "results.json", "timing.json", "models"
 SPANS, GROUPS, CROSS = "spans.safetensors", "groups.json", "cross.json"
-SCHEMA, SERVER = "schema.json", "server.safetensors"
+SCHEMA, SERVER, CONTACTS = "schema.json", "server.safetensors", "contacts.csv"
 _WRITING = ("append_", "create", "cut_", "drop_", "make", "rewrite_", "save_")
 
 
@@ -99,9 +100,17 @@ class Directory:
         return dict(_read_json(self.path / RESULTS))
 
     @property
+    def _written(self) -> dict[str, Any]:
+        """The content of ``config.toml``; a contact plan is the one in this directory."""
+        values = read_toml(self.path / CONFIG)
+        if "links" in values:
+            values["links"]["contacts"] = str(self.path / CONTACTS)
+        return values
+
+    @property
     def _values(self) -> dict[str, Any]:
         """The content of ``config.toml``; finished work on the user's rows has their schema."""
-        values = read_toml(self.path / CONFIG)
+        values = self._written
         if self.finished and (self.path / SCHEMA).is_file():
             values["problem"] = _read_json(self.path / SCHEMA)
         return values
@@ -182,8 +191,15 @@ class Run(Directory):
 
     @classmethod
     def create(cls, path: Path, configuration: Configuration) -> Run:
-        """Create a run's directory."""
-        return cls.make(path, configuration.to_toml())
+        """Create a run's directory; with links, it keeps its own contact plan."""
+        links = configuration.links
+        if links is None:
+            return cls.make(path, configuration.to_toml())
+        plan = contact_plan(links).to_csv()
+        own = links.model_copy(update={"contacts": CONTACTS})
+        run = cls.make(path, configuration.model_copy(update={"links": own}).to_toml())
+        write_whole(path / CONTACTS, plan.encode())
+        return run
 
     @cached_property
     def configuration(self) -> Configuration:
@@ -193,7 +209,7 @@ class Run(Directory):
     @cached_property
     def training_configuration(self) -> Configuration:
         """Configuration with the rows, which must still be where they were."""
-        return configure(read_toml(self.path / CONFIG))
+        return configure(self._written)
 
     @property
     def described_problem(self) -> str | dict[str, Any]:

@@ -153,7 +153,7 @@ class SearchConfiguration:
         return tomli_w.dumps(values)
 
 
-_SHARED = tuple(name for name in RUN_SETTINGS if name != "preferences")
+_SHARED = tuple(name for name in RUN_SETTINGS if name not in ("preferences", "links"))
 
 
 def configure_search(values: Mapping[str, Any]) -> SearchConfiguration:
@@ -168,6 +168,8 @@ def configure_search(values: Mapping[str, Any]) -> SearchConfiguration:
         raise UserError("problem is missing: name what is to be learned, e.g. deep-sea-treasure.")
     if "preferences" in values:
         raise UserError("preferences mean nothing in a search: it chooses the weights itself.")
+    if "links" in values:
+        raise UserError("links mean nothing in a search: its federations run one after another.")
     problem = problems.find(values["problem"])
     if len(problem.objectives) < 2:
         raise UserError(
