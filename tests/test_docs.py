@@ -59,6 +59,8 @@ def test_shell(text, tmp_path, monkeypatch):
         banks = shutil.copytree(ROOT / "examples" / "banks", tmp_path / "examples" / "banks")
         federation = banks / "federation.toml"
         federation.write_text(federation.read_text().replace("rounds = 20", "rounds = 2"))
+    if "examples/space" in text:
+        shutil.copytree(ROOT / "examples" / "space", tmp_path / "examples" / "space")
     if "classics:" in text:
         shutil.copy(ROOT / "examples" / "own_algorithms" / "classics.py", tmp_path)
     for line in text.splitlines():
@@ -86,6 +88,9 @@ def test_shell(text, tmp_path, monkeypatch):
             row = "fedprox" if "supervised.local_steps=2" in more else "fedavg"
             row = "fedfb" if words[2].startswith("praffl") else row
             more = [*more, "--rows", row, "--seeds", "1"]
+        if "--links" in words and "--rounds" in more:  # the contact plan decides the rounds
+            at = more.index("--rounds")
+            more = [*more[:at], "--set", "links.days=0.5", *more[at + 2 :]]
         if "--config" in words:
             more = []
         monkeypatch.setattr(sys, "argv", [*words, *more])
