@@ -1,4 +1,4 @@
-"""The example with ten satellites: its files fit together, and `make space` runs what the page shows.
+"""The example with ten satellites: files that fit together, and the commands of `make space`.
 
 `tests/test_docs.py` runs the commands of the page.
 """
