@@ -7,7 +7,7 @@ import pytest
 from comity.algorithms import algorithms, find
 from comity.configuration import RUN_SETTINGS, configure, parse_setting
 from comity.errors import UserError
-from comity.runs.compare import entry_values, split_entries
+from comity.runs.entries import entry_values, split_entries
 from tests.tiny import tiny
 
 

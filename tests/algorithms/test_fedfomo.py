@@ -13,6 +13,7 @@ from comity.federation.engines.embedded import EmbeddedEngine
 from comity.federation.loop import RoundLoop
 from comity.federation.server import Server
 from comity.problems.data import batch_of
+from tests.sealed_sizes import request_size
 from tests.tiny import (
     ANSWERS,
     assert_holds,
@@ -228,8 +229,13 @@ def test_every_offered_model_is_counted_as_sent():
     with EmbeddedEngine(configuration) as engine:
         first, second = (record for (record,) in RoundLoop(engine, Server(configuration)).rounds())
     size = 4 * sum(p.numel() for p in ANSWERS.model().parameters())
-    assert first.bytes_down == 0
-    assert second.bytes_down == 4 * 3 * size
+    assert first.bytes_down == 4 * request_size("round")
+    offers = [["0.weight", [4, 4]], ["0.bias", [4]], ["2.weight", [2, 4]], ["2.bias", [2]]]
+    listed = ",".join(
+        f'["models/model.{name}","f4",[1,3,{",".join(map(str, shape))}]]' for name, shape in offers
+    )
+    offered = request_size("round", 3 * size, taken=1, agreed=False, listed=listed)
+    assert second.bytes_down == 4 * offered
 
 
 def test_models_travel_and_gains_are_told():

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 import torch
@@ -17,6 +19,7 @@ from comity.learners import Supervised
 from comity.problems.data import batch_of
 from comity.runs.directory import Run
 from comity.runs.execute import execute
+from tests.sealed_sizes import SIZE, answer_size, request_size
 from tests.tiny import ANSWERS, PEOPLE, tiny
 
 INPUTS = torch.randn(7, 4, generator=torch.Generator().manual_seed(1))
@@ -147,11 +150,22 @@ def test_clients_train_alone_and_models_travel_once():
         loop = RoundLoop(engine, Server(configuration))
         records = [record for (record,) in loop.rounds()]
         assert all(record.mixing is None for record in records)
-        assert all(record.bytes_up == record.bytes_down == 0 for record in records)
+        assert [record.bytes_up for record in records] == [4 * answer_size()] * 2
+        down = [4 * request_size("round", taken=taken) for taken in (0, 1)]
+        assert [record.bytes_down for record in records] == down, "requests without models"
         (last,) = loop.finish()
     each = sum(p.numel() for p in PEOPLE.model().parameters())
-    assert last.bytes_up == 4 * (4 * each + 8), "and the size of its data"
-    assert last.bytes_down == 4 * (4 * (4 * each) + 4 * 4), "all four, and their shares"
+    sent = answer_size(4 * each + 8, listed=SIZE)
+    assert last.bytes_up == 4 * (sent + answer_size()), "and the size of its data"
+    module = configuration.get_module().state_dict()
+    listed = ",".join(
+        json.dumps([f"models/{name}", "f4", [1, *module[name].shape]], separators=(",", ":"))
+        for name in sorted(n for n in module if n.startswith("members.") or n == "shares")
+    )
+    told = 4 * (4 * each) + 4 * 4
+    voted = request_size("finish", told, alone=True, taken=2, agreed=False, listed=listed)
+    asked = request_size("collect", alone=True, taken=2)
+    assert last.bytes_down == 4 * (asked + voted), "all four, and their shares"
 
 
 @pytest.mark.parametrize("problem", [PEOPLE, ANSWERS], ids=["one-logit", "two-logits"])

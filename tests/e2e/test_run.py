@@ -12,6 +12,7 @@ import torch
 import comity as library
 from comity.cli import main
 from tests.e2e.conftest import TINY
+from tests.sealed_sizes import SIZE, answer_size, request_size
 
 
 @pytest.fixture
@@ -37,8 +38,14 @@ def test_json_has_every_field_and_the_directory_every_file(finished):
         assert row["scalarised"] == pytest.approx(value)
     # four rounds, four clients, the network's float32 numbers and one statistic each
     model = 4 * (2 * 256 + 256 + 256 * 256 + 256 + 256 * 4 + 4)
-    assert result["communication"]["bytes_up"] == 4 * 4 * (model + 8)
-    assert result["communication"]["bytes_down"] == 4 * 4 * model
+    up = 4 * answer_size(model + 8, listed=SIZE) + answer_size()
+    down = request_size("round") + sum(
+        request_size("round", model, taken=taken) for taken in (1, 2, 3)
+    )
+    down += request_size("finish", model, alone=True, taken=4)
+    each = answer_size(model + 8, listed=SIZE)
+    wanted = {"bytes_up": 4 * up, "bytes_down": 4 * down, "bytes_per_update": each}
+    assert result["communication"] == wanted
     names = {path.name for path in (comity.home / "run").iterdir()}
     assert names >= {
         *("config.toml", "history.jsonl", "models", "results.json"),
@@ -108,10 +115,11 @@ def test_fine_tuning_adds_or_replaces(comity):
     extra = json.loads(
         comity("run", "deep-sea-treasure", *TINY, "--json", "--fine-tune", "extra:2").stdout
     )
-    model = plain["communication"]["bytes_down"] // 16
-    assert (
-        replaced["communication"]["bytes_down"] == plain["communication"]["bytes_down"] - 4 * model
-    )
+    model = 4 * (2 * 256 + 256 + 256 * 256 + 256 + 256 * 4 + 4)
+    saved = plain["communication"]["bytes_down"] - replaced["communication"]["bytes_down"]
+    last = request_size("finish", model, alone=True) - request_size("finish", alone=True)
+    # the last round of its own says that nothing is mixed afterwards: true for false
+    assert saved == 4 * (last + 1)
     steps = [r["environment_steps"]["training"] for r in (plain, replaced, extra)]
     assert steps[1] == pytest.approx(steps[0], abs=4 * 16)
     assert steps[2] >= steps[0] + 4 * 2 * 64 * 0.7

@@ -20,8 +20,8 @@ from comity.errors import UserError
 from comity.federation.engines.embedded import EmbeddedEngine
 from comity.federation.loop import RoundLoop
 from comity.federation.server import Server
-from comity.runs.compare import entry_values, with_wrapper
 from comity.runs.directory import Run
+from comity.runs.entries import entry_values, with_wrapper
 from comity.runs.execute import execute
 from tests.laws.conftest import data_of
 from tests.tiny import tiny

@@ -7,7 +7,7 @@ import pytest
 from comity.configuration import configure, grid_entries, grids, with_grids
 from comity.errors import UserError
 from comity.problems import find
-from comity.runs.compare import entry_values
+from comity.runs.entries import entry_values
 
 GRIDS = [(grid, algorithm) for grid in grids() for algorithm in grid.algorithms]
 

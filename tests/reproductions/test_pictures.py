@@ -17,7 +17,7 @@ from comity.report.tables import reproduction_table
 from comity.reproductions.picture_results import set_beside
 from comity.reproductions.picture_tables import DATA, TABLES, printed, printed_key
 from comity.reproductions.pictures import PROTOCOL, needs, plan
-from comity.runs.compare import entry_values
+from comity.runs.entries import entry_values
 
 TINY = {
     "only": "usps-mlp",

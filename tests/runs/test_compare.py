@@ -18,11 +18,11 @@ from comity.runs.compare import (
     open_comparison,
     run_plan,
     seed_list,
-    split_entries,
     spread_of,
     start_comparison,
     with_common_reference,
 )
+from comity.runs.entries import split_entries, with_encodings
 
 SHORT = {"clients": 2, "rounds": 1, "chunk": 2}
 
@@ -35,6 +35,19 @@ def test_seeds_are_a_number_or_a_list():
 def test_entries_are_split_at_commas_outside_brackets():
     text = "fedavg, fedpref[guard=false,top_r=1],cfl+ft"
     assert split_entries(text) == ["fedavg", "fedpref[guard=false,top_r=1]", "cfl+ft"]
+
+
+def test_entries_under_several_encodings():
+    entries = ["fedavg", "fedpref[top_r=1]", "no-communication", "cfl[encoding=exact]"]
+    assert with_encodings(entries, ["none", "int8"]) == [
+        *("fedavg", "fedavg[encoding=int8]"),
+        *("fedpref[top_r=1]", "fedpref[top_r=1,encoding=int8]"),
+        *("no-communication", "cfl[encoding=exact]"),
+    ]
+    with pytest.raises(UserError, match="int9"):
+        with_encodings(entries, ["int9"])
+    with pytest.raises(UserError, match="at least one"):
+        with_encodings(entries, [])
 
 
 def test_settings_are_merged_table_by_table():

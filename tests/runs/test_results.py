@@ -85,7 +85,11 @@ def test_the_results_of_environments():
     assert second["scalarised"] == pytest.approx(0.25 * 0.7 - 0.75)
     assert results["metrics"]["mean_scalarised"] == pytest.approx((8.2 - 0.575) / 2)
     assert results["preferences"] == "given"
-    assert results["communication"] == {"bytes_up": 11, "bytes_down": 22}
+    assert results["communication"] == {
+        "bytes_up": 11,
+        "bytes_down": 22,
+        "bytes_per_update": 2.8,  # 11 bytes of two clients in two rounds
+    }
     assert results["environment_steps"] == {"training": 11, "validation": 3}
     assert sorted(results["front"]) == [[0.7, -1.0], [8.2, -3.0]]
     problem = configuration.get_problem()

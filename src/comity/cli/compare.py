@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from comity.cli.options import (
+    COMPARED,
     FIGURES,
     LINKS,
     RUN,
@@ -30,11 +31,11 @@ from comity.cli.terminal import show
 
 _SHARED = (
     *("preset", "clients", "rounds", "partition", "sizes", "split_ratio"),
-    *("participation", "keep", "guard", "wrapper"),
+    *("participation", "keep", "guard", "encoding", "wrapper"),
 )
 
 
-@with_settings({name: RUN[name] for name in _SHARED} | LINKS | FIGURES)
+@with_settings({name: RUN[name] for name in _SHARED} | COMPARED | LINKS | FIGURES)
 def compare(
     *,
     algorithms: Annotated[
@@ -56,9 +57,11 @@ def compare(
     as_json: Json = False,
 ) -> None:
     """Run several algorithms over several seeds and set them side by side."""
-    from comity.runs.compare import split_entries, start_comparison, with_wrapper
+    from comity.runs.compare import start_comparison
+    from comity.runs.entries import split_entries, with_wrapper
 
     wrapper = values.pop("wrapper", None)  # further entries, not a setting of all
+    encodings = values.pop("encodings", None)
     figures = values.pop("figures", "png")
     values = with_links(read_config(config), values) | named(problem) | values
     apply_settings(values, settings)
@@ -71,6 +74,7 @@ def compare(
         algorithms=with_wrapper(split_entries(algorithms), wrapper),
         seeds=seeds_of(seeds),
         preferences=distributions if preferences is None else preferences.split(),
+        encodings=None if encodings is None else encodings.split(","),
         out=out,
         **values,
     )

@@ -57,6 +57,9 @@ RUN = {
     "fine_tune": SettingOption(
         str, "none; replace-last: no mixing in the last round; extra:K: K more rounds' training."
     ),
+    "encoding": SettingOption(
+        str, "How models travel: none (whole), or what changed: exact, float16, int8, int4."
+    ),
     "wrapper": SettingOption(
         str,
         "confree: a conflict-free step in place of the server's mean; scaled-mean: its control.",
@@ -106,7 +109,7 @@ SEARCH_FEDERATION = {
         str, "What trains each candidate; see: list algorithms. Or module:class."
     ),
     "clients": SettingOption(int, "Clients of each candidate."),
-    **{name: RUN[name] for name in ("rounds", "seed", "keep")},
+    **{name: RUN[name] for name in ("rounds", "seed", "keep", "encoding")},
 }
 """Settings of the federations of a search."""
 
@@ -114,6 +117,11 @@ FIGURES = {
     "figures": SettingOption(Literal["png", "pdf", "svg"], "Pictures as pdf or svg, too."),
 }
 """Option for the format of pictures; not a setting of the run."""
+
+COMPARED = {
+    "encodings": SettingOption(str, "Each algorithm under each of these: none,exact,int8,int4."),
+}
+"""Options of a comparison that multiply its entries."""
 
 Problem = Annotated[str | None, typer.Argument(help="What to learn; see: list problems.")]
 Set = Annotated[

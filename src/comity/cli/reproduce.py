@@ -56,7 +56,7 @@ def reproduce(
     from comity import api
     from comity.report.tables import reproduction_table, search_reproduction_table
     from comity.reproductions import TABLES, clusterings, federations, searches
-    from comity.runs.compare import split_entries
+    from comity.runs.entries import split_entries
     from comity.runs.execute import free_path
 
     if list_tables:

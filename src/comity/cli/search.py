@@ -42,7 +42,7 @@ def search(
     as_json: Json = False,
 ) -> None:
     """Search for a whole front of models (MOFL/D), when preferences are not known yet."""
-    from comity.runs.compare import split_entries
+    from comity.runs.entries import split_entries
     from comity.searches.configuration import split_search_settings
     from comity.searches.execution import start_search
 

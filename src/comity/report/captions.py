@@ -9,6 +9,7 @@ from comity.report.measures import (
     has_data,
     has_single_objective,
     kept_and_last,
+    sent_headings,
     vector,
 )
 from comity.report.series.learning import Runs
@@ -40,6 +41,7 @@ _SOON = (
     "To {target}: until the validation accuracy of all clients, absent ones included, is that high "
     "in a round in which it is measured; seconds are of training and mixing"
 )
+_SENT = "Bytes per update: mean of what one client sends in one round, envelopes included"
 _OWN_SAMPLES = (
     "Each client's model is judged on the client's own test samples; global: on everyone's."
 )
@@ -124,6 +126,8 @@ def comparison_caption(comparison: ComparisonResults, runs: Runs) -> str:
         parts += comparison_remarks(comparison)
     if soon := rows[0].get("how_soon"):
         parts.append(_SOON.format(target=f"{soon['target']:g}"))
+    if sent_headings(rows):
+        parts.append(_SENT)
     return ". ".join(part.removesuffix(".") for part in parts if part) + "."
 
 

@@ -157,14 +157,21 @@ def with_pooled(comparison: ComparisonResults) -> list[ComparisonRow]:
 def display_names(rows: Sequence[AlgorithmRow]) -> dict[str, str]:
     """Return the names that readers see of a comparison's algorithms.
 
-    Algorithms that pool data are marked as centralised. Files in settings are shown without their
-    directories where this leaves all names different.
+    Algorithms that pool data are marked as centralised; an encoding stands at the end. Files in
+    settings are shown without their directories where this leaves all names different.
     """
-    names = {row["algorithm"]: re.sub(r"=[^,\]]*/", "=", row["algorithm"]) for row in rows}
+    names = {row["algorithm"]: _shown(row["algorithm"]) for row in rows}
     if len(set(names.values())) < len(names):
         names = {name: name for name in names}
     pooled = {row["algorithm"]: row.get("centralised", False) for row in rows}
     return {name: shown + " (centralised)" * pooled[name] for name, shown in names.items()}
+
+
+def _shown(entry: str) -> str:
+    """Return an entry as readers see it: ``fedavg[encoding=int8]`` as ``fedavg, int8``."""
+    entry = re.sub(r"=[^,\]]*/", "=", entry)
+    entry = re.sub(r"\[encoding=(\w+)\]$", r", \1", entry)
+    return re.sub(r",encoding=(\w+)\]$", r"], \1", entry)
 
 
 def by_preferences(rows: Sequence[ComparisonRow]) -> list[ComparisonRow]:
@@ -281,6 +288,22 @@ def soon_cells(row: ComparisonRow) -> list[str]:
     """Return the cells under `soon_headings`."""
     soon = row.get("how_soon")
     return [first_text(soon["rounds"]), first_text(soon["seconds"])] if soon else []
+
+
+def sent_headings(rows: Sequence[ComparisonRow]) -> list[str]:
+    """Return the heading of what clients send; none where all rows send about the same."""
+    sizes = [_sent(row) for row in rows if _sent(row) > 0]
+    return ["bytes per update"] if sizes and max(sizes) > 1.05 * min(sizes) else []
+
+
+def sent_cells(row: ComparisonRow) -> list[str]:
+    """Return the cell under `sent_headings`."""
+    return [f"{_sent(row):,.0f}" if _sent(row) > 0 else "–"]
+
+
+def _sent(row: ComparisonRow) -> float:
+    sizes = row.get("communication", {}).get("bytes_per_update")
+    return 0.0 if sizes is None or sizes["mean"] is None else sizes["mean"]
 
 
 def first_text(values: Sequence[float | None]) -> str:

@@ -22,8 +22,9 @@ from comity.errors import UserError, unknown
 from comity.reproductions.campaign import RUNS, Campaign, runs_of
 from comity.reproductions.federations import DISTRIBUTIONS, PROBLEMS, RUN_HOURS
 from comity.reproductions.printed import Needs
-from comity.runs.compare import Comparison, entry_values, seed_list
+from comity.runs.compare import Comparison, seed_list
 from comity.runs.directory import Run
+from comity.runs.entries import entry_values
 
 
 @dataclass(frozen=True)

@@ -1,13 +1,12 @@
 """Comparisons: several algorithms over several seeds and preference distributions.
 
-A comparison is a directory of ordinary runs, so it can be interrupted and resumed like one. An
-entry is an algorithm with optional settings of its own: ``fedpref``, ``fedavg+ft`` (the last
-mixing replaced by local training), ``fedpref[clustering=false,guard=false]``.
+A comparison is a directory of ordinary runs, so it can be interrupted and resumed like one.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,13 +17,11 @@ import numpy as np
 import tomli_w
 
 from comity.algorithms import Algorithm, find, name_of
-from comity.algorithms.wrappers import find_wrapper, fits, wrappers
+from comity.algorithms.wrappers import wrappers
 from comity.configuration import (
-    RUN_SETTINGS,
     Configuration,
     check_complete,
     configure,
-    parse_setting,
     read_toml,
     with_grids,
 )
@@ -37,6 +34,7 @@ from comity.problems import find as find_problem
 from comity.runs.comparison_verdict import comparison_verdict, marks_of
 from comity.runs.differences import correct, gains_of
 from comity.runs.directory import CONFIG, Run
+from comity.runs.entries import entry_values, with_encodings
 from comity.runs.execute import check_workers, execute_at, free_path
 from comity.runs.how_soon import check_target, with_how_soon
 from comity.runs.notebook import Shown
@@ -69,6 +67,7 @@ def start_comparison(
     preferences: str | Sequence[str] | None = None,
     out: str | Path | None = None,
     target: float | None = None,
+    encodings: Sequence[str] | None = None,
     **settings: Any,
 ) -> Path:
     """Check the plan of a comparison and write it to a new directory; nothing is trained yet.
@@ -81,15 +80,17 @@ def start_comparison(
         preferences: One distribution of preferences, or several; None: the problem's.
         out: The directory to create; default: a new one under ``runs/``.
         target: Validation accuracy whose first round is tabulated; one objective only.
+        encodings: Ways in which models travel; each entry is run under each of them.
         **settings: Settings of a run, the same for all entries.
     """
     if isinstance(problem, Problem):
         problem = register(problem).name
     elif isinstance(problem, Mapping):
         problem = resolved(problem)
+    entries = with_grids([name_of(entry) for entry in algorithms], find_problem(problem))
     plan: dict[str, Any] = {
         "problem": problem,
-        "algorithms": with_grids([name_of(entry) for entry in algorithms], find_problem(problem)),
+        "algorithms": entries if encodings is None else with_encodings(entries, encodings),
         "seeds": seed_list(seeds),
         "preferences": [preferences] if isinstance(preferences, str | None) else list(preferences),
         "settings": settings,
@@ -158,53 +159,6 @@ def open_comparison(path: Path) -> Comparison:
         for row in results["rows"]
     }
     return Comparison(path, results, runs)
-
-
-def split_entries(text: str) -> list[str]:
-    """Return ``"fedavg,fedpref[guard=false,top_r=1]"`` as a list of entries."""
-    return [part.strip() for part in re.findall(r"[^,\[]+(?:\[[^\]]*\])?", text) if part.strip()]
-
-
-def with_wrapper(entries: Sequence[str], wrapper: str | None) -> list[str]:
-    """Return entries and, beside each that a wrapper fits, the same under that wrapper."""
-    if wrapper is None:
-        return list(entries)
-    wrapper_class = find_wrapper(wrapper)
-    found: list[str] = []
-    for entry in entries:
-        found.append(entry)
-        values = entry_values(entry)
-        if "wrapper" not in values and fits(wrapper_class, find(values["algorithm"])):
-            name = values["algorithm"]
-            found.append(f"{name}+{wrapper}{entry.removeprefix(name)}")
-    return found
-
-
-def entry_values(entry: str) -> dict[str, Any]:
-    """The settings that an entry of a comparison stands for."""
-    names = "|".join(map(re.escape, wrappers()))
-    match = re.fullmatch(rf"([\w-]+|[\w.]+:\w+)(?:\+({names}))?(\+ft)?(?:\[(.*)\])?", entry)
-    if match is None:
-        raise UserError(
-            f"algorithms: '{entry}' is not NAME, {''.join(f'NAME+{name}, ' for name in wrappers())}"
-            "NAME+ft or NAME[setting=value,…]; NAME is registered, or module:class of your own."
-        )
-    name, wrapped, fine_tuned, inside = match.groups()
-    table_name = find(name).declaration.name
-    values: dict[str, Any] = {"algorithm": name}
-    if wrapped:
-        values["wrapper"] = wrapped
-    if fine_tuned:
-        values["fine_tune"] = "replace-last"
-    for part in (inside or "").split(","):
-        if part:
-            (key, *rest), value = parse_setting(part)
-            if rest or key in RUN_SETTINGS:
-                table = values if not rest else values.setdefault(key, {})
-                table[rest[0] if rest else key] = value
-            else:
-                values.setdefault(table_name, {})[key] = value
-    return values
 
 
 def configurations(plan: Mapping[str, Any]) -> dict[tuple[str, str], list[Configuration]]:
@@ -323,6 +277,7 @@ def tabulate(
                 "metrics": spread_of(metrics),
                 "metrics_last": spread_of(last),
                 "pooled": pooled(entry_runs),
+                "communication": _communication(entry_runs),
                 **marks_of(entry_runs),
                 **gains_of(entry, settings, of_kind[preferences]),
                 **_baselines(entry_runs),
@@ -353,6 +308,18 @@ def pooled(runs: Sequence[Run]) -> Metrics:
     vectors = np.concatenate([run.vectors for run in runs])
     preferences = np.concatenate([c.get_preferences() for c in configurations])
     return configurations[0].get_problem().measures(vectors, preferences)
+
+
+def _communication(runs: Sequence[Run]) -> dict[str, Spread]:
+    """Return megabytes in both directions together, and bytes per update of one client."""
+    sent = [run.results["communication"] for run in runs]
+    return spread_of(
+        {
+            "megabytes": (each["bytes_up"] + each["bytes_down"]) / 1e6,
+            "bytes_per_update": each.get("bytes_per_update", math.nan),
+        }
+        for each in sent
+    )
 
 
 def _baselines(runs: Sequence[Run]) -> dict[str, Metrics]:

@@ -161,11 +161,19 @@ def summarise(
     results["communication"] = {
         "bytes_up": sum(entry["bytes_up"] for entry in history),
         "bytes_down": sum(entry["bytes_down"] for entry in history),
+        "bytes_per_update": _bytes_per_update(configuration, history),
     }
     results |= _effort(problem, everybody, history)
     per_client, validation = results["per_client"], results.get("validation")
     verdict = run_verdict(configuration, per_client, history, validation)
     return cast(Results, {"verdict": verdict, **results})
+
+
+def _bytes_per_update(configuration: Configuration, history: Sequence[HistoryEntry]) -> float:
+    """Return the mean bytes that one client sends in one round."""
+    rounds = [entry for entry in history if entry["round"] <= configuration.rounds]
+    answers = sum(len(entry["clients"]) for entry in rounds)
+    return round(sum(entry["bytes_up"] for entry in rounds) / max(answers, 1), 1)
 
 
 def span_result(spans: Spans, reference: Sequence[float]) -> SpanResult:

@@ -73,10 +73,12 @@ class ClusterResult(TypedDict):
 
 
 class Communication(TypedDict):
-    """Bytes that clients sent and received."""
+    """Bytes of the sealed messages that clients sent and received."""
 
     bytes_up: int
     bytes_down: int
+    bytes_per_update: NotRequired[float]
+    """Mean bytes that one client sends in one round."""
 
 
 class Results(TypedDict):
@@ -222,6 +224,8 @@ class ComparisonRow(TypedDict):
     metrics: dict[str, Spread]
     metrics_last: dict[str, Spread]
     pooled: Metrics
+    communication: NotRequired[dict[str, Spread]]
+    """Megabytes in both directions together, and bytes per update of one client."""
     marks: NotRequired[dict[Mark, int]]
     """Number of clients of all seeds with each mark."""
     host: NotRequired[str]

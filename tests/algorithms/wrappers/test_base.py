@@ -9,7 +9,7 @@ from comity.algorithms.wrappers import Mixings, Wrapper, base, find_wrapper, fit
 from comity.configuration import configure
 from comity.core.mixing import Mixing
 from comity.errors import UserError
-from comity.runs.compare import entry_values, with_wrapper
+from comity.runs.entries import entry_values, with_wrapper
 from comity.settings import setting
 from tests.tiny import tiny
 

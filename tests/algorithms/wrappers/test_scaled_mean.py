@@ -11,7 +11,7 @@ from comity.algorithms.wrappers.confree import ConFREE
 from comity.algorithms.wrappers.scaled_mean import ScaledMean
 from comity.core.mixing import Mixing
 from comity.errors import UserError
-from comity.runs.compare import entry_values, with_wrapper
+from comity.runs.entries import entry_values, with_wrapper
 from tests.algorithms.wrappers.test_confree import host, moved, two_tensors
 from tests.tiny import tiny
 from tests.vectors import fleet, round_of

@@ -36,6 +36,7 @@ from comity.report.figures.solutions import solutions
 from comity.report.figures.spanned import spanned_figure
 from comity.report.figures.spans import response, spans
 from comity.report.figures.style import save
+from comity.report.figures.traffic import traffic
 from comity.report.figures.two_tasks import two_tasks
 from comity.report.figures.weights import weights
 from comity.report.measures import has_data, has_single_objective
@@ -97,7 +98,10 @@ def draw_comparison(
     path: Path, comparison: ComparisonResults, runs: Runs, kind: FigureKind = "png"
 ) -> Pictures:
     """Draw all pictures of a comparison into the directory ``path``; ``kind`` as of a run."""
-    figures: dict[str, Figure | None] = {"bars": bars(comparison)}
+    figures: dict[str, Figure | None] = {
+        "bars": bars(comparison),
+        "traffic": traffic(comparison),
+    }
     if not has_single_objective(comparison):
         figures |= {"reaches": reaches(comparison, runs), "fronts": fronts(comparison, runs)}
     first = first_run(runs)
@@ -239,6 +243,7 @@ __all__ = [
     "solutions",
     "spanned_figure",
     "spans",
+    "traffic",
     "two_tasks",
     "weights",
 ]

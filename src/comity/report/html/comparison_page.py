@@ -16,6 +16,8 @@ from comity.report.measures import (
     display_names,
     has_single_objective,
     number,
+    sent_cells,
+    sent_headings,
     soon_cells,
     soon_headings,
     with_pooled,
@@ -27,6 +29,7 @@ from comity.runs.schema import ComparisonResults, ComparisonRow
 
 _PICTURES = {
     "bars": "Side by side",
+    "traffic": "Quality against megabytes",
     "reaches": "Reach of the clients' models",
     "fronts": "Fronts",
     "solutions": "Solutions",
@@ -88,7 +91,7 @@ def _comparison(comparison: ComparisonResults, runs: Runs) -> str:
     """Return the table of a comparison, of kept or of last models."""
     rows, single_objective = by_preferences(comparison["rows"]), has_single_objective(comparison)
     measures, names = compared_measures(rows, single_objective), display_names(rows)
-    soon = soon_headings(rows)
+    soon, sent = soon_headings(rows), sent_headings(rows)
     compared = compared_cells(rows, measures, comparison.get("trivial"))
     cells: list[list[str | Cell]] = [
         [
@@ -96,13 +99,14 @@ def _comparison(comparison: ComparisonResults, runs: Runs) -> str:
             *([] if single_objective else [row["preferences"]]),
             *values,
             *soon_cells(row),
+            *(sent_cells(row) if sent else []),
         ]
         for row, values in zip(rows, compared, strict=True)
     ]
     kind = [] if single_objective else ["all"]
     for name, metrics in baselines(comparison).items():
         numbers = [number(metrics.get(m.name)) for m in measures]
-        cells.append([name, *kind, *numbers, *["–"] * len(soon)])
+        cells.append([name, *kind, *numbers, *["–"] * len([*soon, *sent])])
     header = ["algorithm", *([] if single_objective else ["preferences"])]
-    header += [*(m.label + m.arrow for m in measures), *soon]
+    header += [*(m.label + m.arrow for m in measures), *soon, *sent]
     return table(header, cells, comparison_caption(comparison, runs))

@@ -55,6 +55,8 @@ CAPTIONS = {
     "clusters": "One line per client: together while in one cluster, apart after a split.",
     "bars": "Mean over seeds, ± population standard deviation over seeds. Dots stand where bars "
     "from zero would hide the differences.",
+    "traffic": "What an algorithm or an encoding costs: the sealed messages of a whole run, both "
+    "directions, all clients. Mean over seeds; whiskers: population standard deviation over seeds.",
     "learning": "How good kept models are against the {terms.unit} that a client has spent; "
     "mean over seeds; band: population standard deviation over seeds.",
 }

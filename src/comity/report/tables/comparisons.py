@@ -13,6 +13,8 @@ from comity.report.measures import (
     compared_measures,
     display_names,
     has_single_objective,
+    sent_cells,
+    sent_headings,
     soon_cells,
     soon_headings,
     with_pooled,
@@ -36,6 +38,7 @@ def comparison_tables(comparison: ComparisonResults, runs: Runs | None = None) -
     measures, names = compared_measures(rows, single_objective), display_names(rows)
     caption = comparison_caption({**comparison, "rows": rows}, runs or {})
     compared, soon = compared_cells(rows, measures, comparison.get("trivial")), soon_headings(rows)
+    sent = sent_headings(rows)
     tables: dict[str, Table] = {}
     for row, row_cells in zip(rows, compared, strict=True):
         kind = row["preferences"]
@@ -44,13 +47,14 @@ def comparison_tables(comparison: ComparisonResults, runs: Runs | None = None) -
             tables[kind] = empty_table(title, caption)
             tables[kind].add_column("algorithm", no_wrap=True)
             add_measures(tables[kind], measures, narrow=not single_objective)
-            for heading in soon:
+            for heading in (*soon, *sent):
                 tables[kind].add_column(Text(heading.replace("[", "\n[")), justify="right")
-        cells = [*map(measure_cell, row_cells), *map(Text, soon_cells(row))]
+        further = [*soon_cells(row), *(sent_cells(row) if sent else [])]
+        cells = [*map(measure_cell, row_cells), *map(Text, further)]
         # a label like fedpref[top_r=1] must not be read as markup
         tables[kind].add_row(Text(names[row["algorithm"]].replace(" (", "\n(")), *cells)
     for table in tables.values():
-        add_baselines(table, comparison, measures, *["–"] * len(soon))
+        add_baselines(table, comparison, measures, *["–"] * len([*soon, *sent]))
     return list(tables.values())
 
 
