@@ -15,7 +15,7 @@ space: $(VENV)/.space  ## ten satellites of three operators, over links of minut
 	$(BIN)/comity contacts $(SPACE)/orbits.tle $(SPACE)/stations.csv --days 3 --out runs/contacts.csv
 	$(BIN)/comity plan statlog-landsat --links runs/contacts.csv --encoding int8
 	$(BIN)/comity run statlog-landsat $(SATELLITES)
-	$(BIN)/comity compare statlog-landsat $(SATELLITES) --algorithms no-communication,fedavg,fedpref --seeds 3
+	$(BIN)/comity compare statlog-landsat $(SATELLITES) --algorithms no-communication,fedavg,fedpref --seeds 5
 
 test: setup lint  ## set up and pass all fast tests
 	$(BIN)/pytest -n 2 -m "not slow and not flower"
