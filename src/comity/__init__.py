@@ -22,6 +22,7 @@ if TYPE_CHECKING:  # the names of _NAMES, for type checkers
     from comity.api import cross as cross
     from comity.api import names as names
     from comity.api import open as open
+    from comity.api import plan as plan
     from comity.api import pretrain as pretrain
     from comity.api import reproduce as reproduce
     from comity.api import resume as resume
@@ -47,6 +48,7 @@ if TYPE_CHECKING:  # the names of _NAMES, for type checkers
     from comity.runs.export import load_exported as load_exported
     from comity.runs.export import predict as predict
     from comity.runs.measuring import measure_rows as measure_rows
+    from comity.runs.plans import Plan as Plan
     from comity.searches import Generator as Generator
     from comity.searches import Search as Search
     from comity.searches import generator as generator
@@ -56,7 +58,8 @@ if TYPE_CHECKING:  # the names of _NAMES, for type checkers
 _NAMES = {
     "comity.algorithms": "Algorithm Round Survey algorithm",
     "comity.algorithms.wrappers.confree": "ConFREE",
-    "comity.api": "compare compare_searches cross names open pretrain reproduce resume run search",
+    "comity.api": "compare compare_searches cross names open plan pretrain reproduce resume "
+    "run search",
     "comity.core.fleet": "Fleet",
     "comity.core.mixing": "Mixing Pick",
     "comity.core.phases": "Phase View",
@@ -70,6 +73,7 @@ _NAMES = {
     "comity.runs.directory": "Run",
     "comity.runs.export": "load_exported predict",
     "comity.runs.measuring": "measure_rows",
+    "comity.runs.plans": "Plan",
     "comity.searches": "Generator Search generator",
     "comity.searches.comparison": "SearchComparison",
     "comity.settings": "setting",

@@ -25,6 +25,7 @@ from comity.runs.cross import cross_models
 from comity.runs.directory import CROSS, Run
 from comity.runs.execute import check_workers, execute, start_run
 from comity.runs.group_schema import Cross
+from comity.runs.plans import Plan, make_plan
 from comity.runs.pretraining import check_target, save_agent, start_pretraining
 from comity.searches import generators
 from comity.searches.comparison import PLAN as SEARCHES
@@ -242,6 +243,27 @@ def cross(run: str | Path | Run, *, model: str | Path | None = None) -> Cross:
         run.save_json(CROSS, table)
         _draw(run)
     return table
+
+
+def plan(
+    problem: str | Problem | Mapping[str, Any],
+    *,
+    out: str | Path | None = None,
+    **settings: Any,
+) -> Plan:
+    """Return what a contact plan allows, before anything is trained.
+
+    ``comity.plan("deep-sea-treasure", links={"contacts": "contacts.csv"}, encoding="int8")``
+
+    Args:
+        problem: What is learned, as for `run`.
+        out: A file for the picture of contacts and mixings: png, pdf or svg.
+        **settings: Settings of `run`, with the table ``links``.
+    """
+    made = make_plan({"problem": _named(problem), **settings})
+    if out is not None:
+        reports.write_plan(Path(out), made.timetable)
+    return made
 
 
 def pretrain(

@@ -7,7 +7,18 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from comity.cli import compare, deploy, describe, models, pretrain, reproduce, run, search, show
+from comity.cli import (
+    compare,
+    deploy,
+    describe,
+    links,
+    models,
+    pretrain,
+    reproduce,
+    run,
+    search,
+    show,
+)
 from comity.errors import RefusedError, UserError
 from comity.version import __version__
 
@@ -32,6 +43,8 @@ for _command in (
     models.cross,
     pretrain.pretrain,
     reproduce.reproduce,
+    links.contacts,
+    links.plan,
     deploy.rehearse,
     deploy.serve,
     deploy.join,

@@ -194,7 +194,12 @@ class RoundMetrics:
 
         def values(name: str) -> Any:
             arrays = [getattr(part, name) for part in parts]
-            return None if arrays[0] is None else np.concatenate(arrays)
+            if all(array is None for array in arrays):
+                return None
+            pairs = zip(parts, arrays, strict=True)
+            return np.concatenate(
+                [np.full_like(part.kept, np.nan) if a is None else a for part, a in pairs]
+            )
 
         names = [entry.name for entry in fields(RoundMetrics) if entry.name != "remarks"]
         remarks = dict.fromkeys(remark for part in parts for remark in part.remarks)

@@ -126,7 +126,7 @@ class Schedule:
         """Count the rows that a mixing has changed, one row per client."""
         changed = torch.zeros(len(self._changes), dtype=torch.bool)
         for name, tensor in after.tensors.items():
-            changed |= (tensor != before[name]).flatten(1).any(1)
+            changed |= (tensor != before[name]).reshape(len(changed), -1).any(1)
         self._changes += changed.numpy()
 
     def answered(self, clients: Sequence[int]) -> tuple[int, ...]:

@@ -8,6 +8,7 @@ from comity.core.storage import write_whole
 from comity.report import PAGE, FigureKind
 from comity.report.figures import (
     draw_comparison,
+    draw_plan,
     draw_reproduction,
     draw_run,
     draw_search,
@@ -60,6 +61,7 @@ def _write(path: Path, page: str) -> Path:
 
 
 __all__ = [
+    "draw_plan",
     "draw_reproduction",
     "report_comparison",
     "report_run",

@@ -18,6 +18,7 @@ from comity.federation.record import RoundRecord
 from comity.problems import DataProblem, EnvironmentProblem, Problem
 from comity.runs.group_schema import Groups
 from comity.runs.groups import short_gaps
+from comity.runs.link_results import link_results
 from comity.runs.schema import (
     ClientResult,
     ClusterResult,
@@ -65,6 +66,8 @@ def history_entry(
         **({"server": record.diagnostics} if record.diagnostics else {}),
         "mixing": _vectors(record.mixing if _drawable(record.mixing) else None),
         **({"absent": record.absent} if record.absent else {}),
+        **({} if record.time is None else {"time": record.time, "age": list(record.ages)}),
+        **({"dropped": list(record.dropped)} if record.dropped else {}),
         "bytes_up": record.bytes_up,
         "bytes_down": record.bytes_down,
         "events": [*record.events, *(metrics.remarks if metrics and record.round == 1 else ())],
@@ -163,6 +166,8 @@ def summarise(
         "bytes_down": sum(entry["bytes_down"] for entry in history),
         "bytes_per_update": _bytes_per_update(configuration, history),
     }
+    if configuration.links is not None:
+        results["links"] = link_results(configuration, history)
     results |= _effort(problem, everybody, history)
     per_client, validation = results["per_client"], results.get("validation")
     verdict = run_verdict(configuration, per_client, history, validation)

@@ -81,6 +81,41 @@ class Communication(TypedDict):
     """Mean bytes that one client sends in one round."""
 
 
+class UpdateCounts(TypedDict):
+    """Updates per client."""
+
+    least: int
+    median: float
+    most: int
+
+
+class Ages(TypedDict):
+    """Mixings by which updates are late."""
+
+    mean: float
+    most: int
+
+
+class LinkResults(TypedDict):
+    """Use that a federation made of its links."""
+
+    days: float
+    """Length of the contact plan."""
+    rounds: int
+    updates: int
+    updates_per_client: UpdateCounts
+    age: Ages
+    bytes_up: int
+    bytes_down: int
+    radio_seconds: float
+    """Time that transmitters of clients were on, for the bytes that were really sent."""
+    energy_joules: NotRequired[float]
+    pass_use: float
+    """Share of the time of all passes that was planned for messages."""
+    late_dropped: int
+    """Updates that were too old to be mixed."""
+
+
 class Results(TypedDict):
     """The content of ``results.json``: no times and no paths, so equal runs have equal bytes."""
 
@@ -118,6 +153,7 @@ class Results(TypedDict):
     front: list[list[float]]
     clusters: NotRequired[ClusterResult]
     communication: Communication
+    links: NotRequired[LinkResults]
     environment_steps: NotRequired[dict[str, int]]
     validation: NotRequired[dict[str, float | None]]
     training_steps: NotRequired[int]
@@ -146,6 +182,12 @@ class HistoryEntry(TypedDict):
     server: NotRequired[dict[str, Any]]
     mixing: Vectors
     absent: NotRequired[dict[str, list[int]]]
+    time: NotRequired[float]
+    """Seconds from the beginning of the contact plan, with links."""
+    age: NotRequired[list[int]]
+    """With links, the mixings by which each client's update is late."""
+    dropped: NotRequired[list[int]]
+    """Clients whose updates were too old to be mixed."""
     bytes_up: int
     bytes_down: int
     events: list[str]

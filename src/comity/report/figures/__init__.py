@@ -5,21 +5,26 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, cast, get_args
 
 from matplotlib.figure import Figure
 
+from comity.configuration import planned
+from comity.errors import UserError
+from comity.links.timetable import Timetable
 from comity.report import FigureKind
 from comity.report.figures.agent import agent_rewards, agent_weights, embeddings
 from comity.report.figures.bars import bars
 from comity.report.figures.cluster_rounds import cluster_rounds, cluster_sizes
 from comity.report.figures.clusters import clusters
 from comity.report.figures.conflict import conflict, conflicts
+from comity.report.figures.contacts import contacts
 from comity.report.figures.cross import cross
 from comity.report.figures.front import front
 from comity.report.figures.fronts import fronts
 from comity.report.figures.groups import groups
 from comity.report.figures.growth import growth
+from comity.report.figures.hours import ages, hours, hours_compared
 from comity.report.figures.learning import learning
 from comity.report.figures.losses import losses
 from comity.report.figures.mixing import mixing, similarity
@@ -91,6 +96,9 @@ def draw_run(run: Run, kind: FigureKind = "png") -> Pictures:
         "groups": groups(run),
         "cross": cross(run),
     }
+    if run.configuration.links is not None:
+        figures |= {"contacts": contacts(planned(run.configuration)), "hours": hours(run)}
+        figures["ages"] = ages(run)
     return _save_all(run.path, figures, kind)
 
 
@@ -109,7 +117,22 @@ def draw_comparison(
         problem = first.configuration.get_problem()
         figures["solutions"] = solutions(solutions_of_runs(runs), problem)
     figures |= {"learning": learning(comparison, runs), "conflicts": conflicts(comparison, runs)}
+    figures["hours"] = hours_compared(comparison, runs)
     return _save_all(path, figures, kind)
+
+
+def draw_plan(path: Path, table: Timetable) -> None:
+    """Draw the contacts of a timetable into a file, in the format that its name ends with."""
+    kinds = get_args(FigureKind)
+    if path.suffix.removeprefix(".") not in kinds:
+        raise UserError(f"out: {path} must end in .{', .'.join(kinds)}.")
+    figure = contacts(table)
+    if figure is None:
+        raise UserError(f"out: {len(table.names)} clients have no room in a picture.")
+    try:
+        save(figure, path)
+    except OSError as error:
+        raise UserError(f"out: cannot write {path}: {error.strerror}.") from None
 
 
 def draw_search(search: Search, kind: FigureKind = "png") -> Pictures:
@@ -207,14 +230,17 @@ __all__ = [
     "Pictures",
     "agent_rewards",
     "agent_weights",
+    "ages",
     "bars",
     "cluster_rounds",
     "cluster_sizes",
     "clusters",
     "conflict",
     "conflicts",
+    "contacts",
     "cross",
     "draw_comparison",
+    "draw_plan",
     "draw_reproduction",
     "draw_run",
     "draw_search",
@@ -224,6 +250,8 @@ __all__ = [
     "fronts",
     "groups",
     "growth",
+    "hours",
+    "hours_compared",
     "learning",
     "losses",
     "mixing",

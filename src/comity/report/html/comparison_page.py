@@ -34,6 +34,7 @@ _PICTURES = {
     "fronts": "Fronts",
     "solutions": "Solutions",
     "learning": "Learning curves",
+    "hours": "Over the hours of the contact plan",
     "conflicts": "Conflicts between clients",
 }
 """Pictures of a comparison, with their headings."""

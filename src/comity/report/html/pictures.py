@@ -52,6 +52,12 @@ CAPTIONS = {
     "that follow the likeness of embeddings.",
     "embeddings": "Each client's head after the last round, along the two directions in which "
     "clients differ most.",
+    "contacts": "One line per client: pale while it is in contact with the server, dark where "
+    "messages were planned; vertical lines are mixings.",
+    "hours": "Quality against the hours of the contact plan, on validation data. A line begins "
+    "when every client that takes part has sent once.",
+    "ages": "How late updates were: mixings, since the client was sent its model, that changed "
+    "this model. Late updates are measured from the present model before they are mixed.",
     "clusters": "One line per client: together while in one cluster, apart after a split.",
     "bars": "Mean over seeds, ± population standard deviation over seeds. Dots stand where bars "
     "from zero would hide the differences.",

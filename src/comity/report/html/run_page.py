@@ -43,6 +43,9 @@ from comity.runs.schema import HistoryEntry, Results
 
 _MOST_EVENTS = 50
 _PICTURES = {
+    "hours": "Over the hours of the contact plan",
+    "contacts": "Contacts",
+    "ages": "Late updates",
     "conflict": "Conflicts between clients",
     "mixing": "Who learned from whom",
     "similarity": "Similarity of updates",
@@ -258,6 +261,7 @@ def _effort(run: Run) -> str:
         *([f"environment steps, {kind}", f"{count:,}"] for kind, count in steps.items()),
         *([label, f"{count:,}"] for label, count in trained.items()),
         ["mixed models declined by clients", str(sum(sum(e["declined"]) for e in run.history))],
+        *_links(results),
         *_server_time(run),
     ]
     note = (
@@ -265,6 +269,27 @@ def _effort(run: Run) -> str:
         "it compares."
     )
     return table(["", "all clients together"], rows, note if data else "")
+
+
+def _links(results: Results) -> list[list[str]]:
+    """Return the use of links, if the run has any."""
+    if "links" not in results:
+        return []
+    links = results["links"]
+    counts, age = links["updates_per_client"], links["age"]
+    spread = f"{counts['least']}, {counts['median']:g}, {counts['most']}"
+    rows = [
+        ["days of the contact plan", number(links["days"], 3)],
+        ["updates", f"{links['updates']:,}"],
+        ["updates per client: least, median, most", spread],
+        ["age of updates: mean, most", f"{age['mean']:.2f}, {age['most']}"],
+        ["updates too old to be mixed", str(links["late_dropped"])],
+        ["transmitters of clients on", f"{links['radio_seconds']:,.0f} s"],
+        ["use of passes, planned", f"{links['pass_use']:.1%}"],
+    ]
+    if "energy_joules" in links:
+        rows.append(["energy of transmitters", f"{links['energy_joules']:,.0f} J"])
+    return rows
 
 
 def _server_time(run: Run) -> list[list[str]]:
@@ -286,6 +311,8 @@ def _events(history: Iterable[HistoryEntry]) -> str:
 def _settings(run: Run) -> str:
     configuration = run.configuration
     values = configuration.model_dump(exclude={"algorithm_settings", "learner_settings"})
+    if values["links"] is None:
+        del values["links"]
     values["problem"] = run.described_problem
     values["preferences"] = run.results["preferences"]  # those given are in the clients' table
     values[configuration.algorithm_name] = configuration.algorithm_settings

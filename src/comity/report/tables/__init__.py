@@ -12,6 +12,7 @@ from comity.report.tables.deployment import (
 )
 from comity.report.tables.groups import groups_table, measured_groups_table
 from comity.report.tables.layout import fit
+from comity.report.tables.plans import plan_table, planned_clients_table
 from comity.report.tables.reproductions import (
     measured_table,
     needs_table,
@@ -34,6 +35,8 @@ __all__ = [
     "measured_groups_table",
     "measured_table",
     "needs_table",
+    "plan_table",
+    "planned_clients_table",
     "points_table",
     "rehearsal_table",
     "reproduction_table",
