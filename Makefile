@@ -11,9 +11,8 @@ SATELLITES := --links runs/contacts.csv --encoding int8 --preferences $(SPACE)/p
 demo: $(VENV)/.demo  ## set up and run the main job: 20 clients, Deep Sea Treasure, FedPref
 	$(BIN)/comity run deep-sea-treasure
 
-space: $(VENV)/.space  ## ten satellites of three operators, over links of minutes a day
-	$(BIN)/comity contacts $(SPACE)/orbits.tle $(SPACE)/stations.csv --days 3 --out runs/contacts.csv
-	$(BIN)/comity plan statlog-landsat --links runs/contacts.csv --encoding int8
+space: $(VENV)/.space runs/contacts.csv  ## ten satellites, over links of minutes a day
+	$(BIN)/comity plan statlog-landsat --links runs/contacts.csv --encoding int8 --out runs/plan.png
 	$(BIN)/comity run statlog-landsat $(SATELLITES)
 	$(BIN)/comity compare statlog-landsat $(SATELLITES) --algorithms no-communication,fedavg,fedpref --seeds 5
 
@@ -45,6 +44,10 @@ $(VENV)/.demo: $(BIN)/python pyproject.toml constraints.txt
 $(VENV)/.space: $(BIN)/python pyproject.toml constraints.txt
 	$(INSTALL) --editable ".[space]"
 	@touch $@ $(VENV)/.demo
+
+runs/contacts.csv: $(SPACE)/orbits.tle $(SPACE)/stations.csv | $(VENV)/.space
+	@mkdir -p runs && rm -f $@
+	$(BIN)/comity contacts $^ --days 3 --out $@
 
 $(VENV)/.setup: $(BIN)/python pyproject.toml constraints.txt
 	$(INSTALL) --editable ".[box2d,mujoco,dev]"
