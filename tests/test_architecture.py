@@ -64,6 +64,7 @@ SHARED_BY_ALGORITHMS = {
 
 DELAYED: dict[tuple[str, str], str] = {
     ("comity.report", "comity.report.writing"): "matplotlib and plotly take seconds to import",
+    ("comity.report.plan", "comity.report.writing"): "the same; a plan needs no picture",
     ("comity.federation.parties", "comity.federation.transports.grpc"): "grpcio is an extra",
 }
 """Imports inside functions that are needed: (module, imported module) -> reason. Keep it short."""

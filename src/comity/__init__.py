@@ -22,7 +22,6 @@ if TYPE_CHECKING:  # the names of _NAMES, for type checkers
     from comity.api import cross as cross
     from comity.api import names as names
     from comity.api import open as open
-    from comity.api import plan as plan
     from comity.api import pretrain as pretrain
     from comity.api import reproduce as reproduce
     from comity.api import resume as resume
@@ -42,6 +41,7 @@ if TYPE_CHECKING:  # the names of _NAMES, for type checkers
     from comity.problems import Samples as Samples
     from comity.problems.own_table import table_problem as table_problem
     from comity.report.card import export as export
+    from comity.report.plan import plan as plan
     from comity.runs.card import card as card
     from comity.runs.compare import Comparison as Comparison
     from comity.runs.directory import Run as Run
@@ -58,8 +58,7 @@ if TYPE_CHECKING:  # the names of _NAMES, for type checkers
 _NAMES = {
     "comity.algorithms": "Algorithm Round Survey algorithm",
     "comity.algorithms.wrappers.confree": "ConFREE",
-    "comity.api": "compare compare_searches cross names open plan pretrain reproduce resume "
-    "run search",
+    "comity.api": "compare compare_searches cross names open pretrain reproduce resume run search",
     "comity.core.fleet": "Fleet",
     "comity.core.mixing": "Mixing Pick",
     "comity.core.phases": "Phase View",
@@ -68,6 +67,7 @@ _NAMES = {
     "comity.problems": "DataProblem EnvironmentProblem Objective Problem Samples",
     "comity.problems.own_table": "table_problem",
     "comity.report.card": "export",
+    "comity.report.plan": "plan",
     "comity.runs.card": "card",
     "comity.runs.compare": "Comparison",
     "comity.runs.directory": "Run",

@@ -25,7 +25,6 @@ from comity.runs.cross import cross_models
 from comity.runs.directory import CROSS, Run
 from comity.runs.execute import check_workers, execute, start_run
 from comity.runs.group_schema import Cross
-from comity.runs.plans import Plan, make_plan
 from comity.runs.pretraining import check_target, save_agent, start_pretraining
 from comity.searches import generators
 from comity.searches.comparison import PLAN as SEARCHES
@@ -97,7 +96,8 @@ def compare(
         on_round: Called after each round of any run, as in `run`.
         figures: Format in which pictures are written beside PNG: pdf or svg.
         **settings: Settings of `run`, the same for all entries; tables of algorithms that take no
-            part are refused. And ``target``: on data with one objective, a validation accuracy;
+            part are refused. And ``encodings``: ways in which models travel, each entry under each
+            of them; ``target``: on data with one objective, a validation accuracy;
             the table has when each entry reaches it.
     """
     _check(workers, figures)
@@ -243,27 +243,6 @@ def cross(run: str | Path | Run, *, model: str | Path | None = None) -> Cross:
         run.save_json(CROSS, table)
         _draw(run)
     return table
-
-
-def plan(
-    problem: str | Problem | Mapping[str, Any],
-    *,
-    out: str | Path | None = None,
-    **settings: Any,
-) -> Plan:
-    """Return what a contact plan allows, before anything is trained.
-
-    ``comity.plan("deep-sea-treasure", links={"contacts": "contacts.csv"}, encoding="int8")``
-
-    Args:
-        problem: What is learned, as for `run`.
-        out: A file for the picture of contacts and mixings: png, pdf or svg.
-        **settings: Settings of `run`, with the table ``links``.
-    """
-    made = make_plan({"problem": _named(problem), **settings})
-    if out is not None:
-        reports.write_plan(Path(out), made.timetable)
-    return made
 
 
 def pretrain(

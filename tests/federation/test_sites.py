@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from comity.algorithms import algorithms
+from comity.core.envelope import MODELS, STATISTICS
 from comity.core.fleet import Fleet
 from comity.federation.clients import Clients, initial_fleet
 from comity.federation.engines.deployed import DeployedEngine
@@ -21,9 +22,7 @@ from comity.federation.site import ANSWER, COMMITTED, PENDING, Membership, Site
 from comity.federation.transports.base import Arrived
 from comity.federation.transports.memory import MemoryTransport
 from comity.federation.wire import (
-    MODELS,
     SERVER,
-    STATISTICS,
     Expected,
     Kind,
     Message,

@@ -17,6 +17,7 @@ from comity.cli.options import (
     Set,
     apply_settings,
     named,
+    pop_problem,
     read_config,
     with_links,
     with_settings,
@@ -78,11 +79,11 @@ def plan(
     as_json: Json = False,
 ) -> None:
     """Plan a federation over thin links: rounds, updates, what limits them. Trains nothing."""
-    from comity import api
+    from comity.report.plan import plan as make_plan
 
     values = with_links(read_config(config), values) | named(problem) | values
     apply_settings(values, settings)
-    made = api.plan(out=out, **values)
+    made = make_plan(pop_problem(values), out=out, **values)
     results = made.results
     if as_json:
         print_json({**results, **({} if out is None else {"picture": str(out)})})

@@ -1,4 +1,4 @@
-"""Files that are whole or absent (arrays with plain values, or bytes); prefixes of names."""
+"""Files that are whole or absent (arrays with plain values, JSON, bytes); prefixes of names."""
 
 from __future__ import annotations
 
@@ -51,6 +51,23 @@ def write_whole(path: Path, content: bytes) -> None:
     part = path.with_suffix(path.suffix + ".part")
     part.write_bytes(content)
     _commit(part, path)
+
+
+def json_bytes(value: Mapping[str, Any]) -> bytes:
+    """Return plain values as the content of a JSON file."""
+    return (json.dumps(value, indent=2) + "\n").encode()
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Return the content of a JSON file.
+
+    Raises:
+        UserError: The file is missing or damaged.
+    """
+    try:
+        return dict(json.loads(path.read_text()))
+    except (OSError, ValueError) as error:
+        raise UserError(f"{path} is damaged: {error}.") from None
 
 
 def _commit(part: Path, path: Path) -> None:

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
-    from comity.links.timetable import Timetable
     from comity.report.series.learning import Runs
     from comity.runs.compare import Comparison
     from comity.runs.directory import Run
@@ -51,18 +50,6 @@ def write_comparison_report(
     from comity.report import writing
 
     return writing.report_comparison(path, comparison, runs, kind)
-
-
-def write_plan(path: Path, table: Timetable) -> None:
-    """Draw the contacts and mixings of a timetable into a file.
-
-    Args:
-        path: The file; its name ends in png, pdf or svg.
-        table: The timetable.
-    """
-    from comity.report import writing
-
-    writing.draw_plan(path, table)
 
 
 def write_search_report(search: Search, kind: FigureKind = "png") -> Path:
@@ -112,7 +99,6 @@ __all__ = [
     "PAGE",
     "FigureKind",
     "write_comparison_report",
-    "write_plan",
     "write_report",
     "write_reproduction",
     "write_search_report",

@@ -22,7 +22,6 @@ from comity.configuration import (
     Configuration,
     check_complete,
     configure,
-    contact_plan,
     read_toml,
     with_grids,
 )
@@ -33,8 +32,9 @@ from comity.errors import UserError
 from comity.problems import Problem, register, resolved
 from comity.problems import find as find_problem
 from comity.runs.comparison_verdict import comparison_verdict, marks_of
+from comity.runs.contacts import save_contacts, with_own_contacts
 from comity.runs.differences import correct, gains_of
-from comity.runs.directory import CONFIG, CONTACTS, Run
+from comity.runs.directory import CONFIG, Run
 from comity.runs.entries import entry_values, with_encodings
 from comity.runs.execute import check_workers, execute_at, free_path
 from comity.runs.how_soon import check_target, with_how_soon
@@ -103,13 +103,10 @@ def start_comparison(
     if preferences is None:
         plan["preferences"] = [planned[0].preferences]
     path = Path(out) if out is not None else free_path(find_problem(problem).name, "comparison")
-    links = planned[0].links
-    if links is not None:  # the comparison keeps its own contact plan
-        own = {**links.model_dump(), "contacts": str((path / CONTACTS).resolve())}
-        plan["settings"] = {**settings, "links": own}
+    if (own := with_own_contacts(planned[0], path)).links is not None:
+        plan["settings"] = {**settings, "links": own.links.model_dump()}
     start(path, PLAN, plan)
-    if links is not None:
-        write_whole(path / CONTACTS, contact_plan(links).to_csv().encode())
+    save_contacts(path, planned[0])
     return path
 
 

@@ -27,14 +27,22 @@ import numpy as np
 from torch import nn
 
 from comity.algorithms import Algorithm
-from comity.configuration import Configuration, configure, contact_plan, read_toml
+from comity.configuration import Configuration, configure, read_toml
 from comity.core.fleet import Fleet
 from comity.core.pareto import front
 from comity.core.preferences import checked
-from comity.core.storage import load_values, save_values, strip_prefix, write_whole
+from comity.core.storage import (
+    json_bytes,
+    load_values,
+    read_json,
+    save_values,
+    strip_prefix,
+    write_whole,
+)
 from comity.core.typing import FloatArray, NamedArrays
 from comity.errors import UserError
 from comity.problems import without_rows
+from comity.runs.contacts import save_contacts, with_own_contacts
 from comity.runs.group_schema import Cross, Groups
 from comity.runs.model_files import about, load_model, save_model
 from comity.runs.notebook import history_rows, run_html
@@ -44,7 +52,7 @@ from comity.runs.spans import Spans, load_spans, save_spans
 CONFIG, HISTORY, CHECKPOINT = "config.toml", "history.jsonl", "checkpoint.safetensors"
 RESULTS, TIMING, MODELS = "results.json", "timing.json", "models"
 SPANS, GROUPS, CROSS = "spans.safetensors", "groups.json", "cross.json"
-SCHEMA, SERVER, CONTACTS = "schema.json", "server.safetensors", "contacts.csv"
+SCHEMA, SERVER = "schema.json", "server.safetensors"
 _WRITING = ("append_", "create", "cut_", "drop_", "make", "rewrite_", "save_")
 
 
@@ -97,22 +105,14 @@ class Directory:
         """The content of ``results.json``."""
         if not self.finished:
             raise UserError(f"{self.path} is not finished. Go on with: comity resume {self.path}")
-        return dict(_read_json(self.path / RESULTS))
-
-    @property
-    def _written(self) -> dict[str, Any]:
-        """The content of ``config.toml``; a contact plan is the one in this directory."""
-        values = read_toml(self.path / CONFIG)
-        if "links" in values:
-            values["links"]["contacts"] = str(self.path / CONTACTS)
-        return values
+        return dict(read_json(self.path / RESULTS))
 
     @property
     def _values(self) -> dict[str, Any]:
         """The content of ``config.toml``; finished work on the user's rows has their schema."""
-        values = self._written
+        values = read_toml(self.path / CONFIG)
         if self.finished and (self.path / SCHEMA).is_file():
-            values["problem"] = _read_json(self.path / SCHEMA)
+            values["problem"] = read_json(self.path / SCHEMA)
         return values
 
     def save_schema(self, configuration: Configuration) -> None:
@@ -123,17 +123,17 @@ class Directory:
         """
         schema = without_rows(configuration.problem, configuration.get_problem())
         if schema is not None:
-            write_whole(self.path / SCHEMA, _json(schema))
+            write_whole(self.path / SCHEMA, json_bytes(schema))
 
     @property
     def seconds(self) -> float:
         """Time that it took, over all interruptions."""
-        return float(_read_json(self.path / TIMING)["seconds"])
+        return float(read_json(self.path / TIMING)["seconds"])
 
     @property
     def spent(self) -> dict[str, float]:
         """Seconds of the rounds in which clients and in which the server worked."""
-        return {k: v for k, v in _read_json(self.path / TIMING).items() if k != "seconds"}
+        return {k: v for k, v in read_json(self.path / TIMING).items() if k != "seconds"}
 
     @property
     def _history(self) -> list[Any]:
@@ -176,8 +176,8 @@ class Directory:
             seconds: Time in all.
             spent: Seconds by side, clients and server.
         """
-        write_whole(self.path / TIMING, _json({"seconds": seconds, **(spent or {})}))
-        write_whole(self.path / RESULTS, _json(results))
+        write_whole(self.path / TIMING, json_bytes({"seconds": seconds, **(spent or {})}))
+        write_whole(self.path / RESULTS, json_bytes(results))
 
 
 class Run(Directory):
@@ -192,13 +192,8 @@ class Run(Directory):
     @classmethod
     def create(cls, path: Path, configuration: Configuration) -> Run:
         """Create a run's directory; with links, it keeps its own contact plan."""
-        links = configuration.links
-        if links is None:
-            return cls.make(path, configuration.to_toml())
-        plan = contact_plan(links).to_csv()
-        own = links.model_copy(update={"contacts": CONTACTS})
-        run = cls.make(path, configuration.model_copy(update={"links": own}).to_toml())
-        write_whole(path / CONTACTS, plan.encode())
+        run = cls.make(path, with_own_contacts(configuration).to_toml())
+        save_contacts(path, configuration)
         return run
 
     @cached_property
@@ -209,7 +204,7 @@ class Run(Directory):
     @cached_property
     def training_configuration(self) -> Configuration:
         """Configuration with the rows, which must still be where they were."""
-        return configure(self._written)
+        return configure(read_toml(self.path / CONFIG))
 
     @property
     def described_problem(self) -> str | dict[str, Any]:
@@ -275,7 +270,7 @@ class Run(Directory):
         return cast(Cross | None, self._read(CROSS))
 
     def _read(self, name: str) -> dict[str, Any] | None:
-        return _read_json(self.path / name) if (self.path / name).is_file() else None
+        return read_json(self.path / name) if (self.path / name).is_file() else None
 
     @property
     def server_arrays(self) -> NamedArrays:
@@ -390,7 +385,7 @@ class Run(Directory):
 
     def save_json(self, name: str, values: Mapping[str, Any]) -> None:
         """Write plain values beside the results, as ``groups.json`` or ``cross.json``."""
-        write_whole(self.path / name, _json(values))
+        write_whole(self.path / name, json_bytes(values))
 
     def save_models(self, models: Fleet, clients: Sequence[int] | None = None) -> None:
         """Write one file per client, with what is needed to use it in its header.
@@ -403,14 +398,3 @@ class Run(Directory):
         for row, client in enumerate(range(len(models)) if clients is None else clients):
             path = self.path / MODELS / f"client-{client}.safetensors"
             save_model(path, models, row, {**about(self.configuration), "client": client})
-
-
-def _json(value: Mapping[str, Any]) -> bytes:
-    return (json.dumps(value, indent=2) + "\n").encode()
-
-
-def _read_json(path: Path) -> dict[str, Any]:
-    try:
-        return dict(json.loads(path.read_text()))
-    except (OSError, ValueError) as error:
-        raise UserError(f"{path} is damaged: {error}.") from None

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from comity.configuration import Configuration, planned, planned_sizes
 from comity.links.limits import Spread
-from comity.runs.schema import HistoryEntry, LinkResults
+from comity.runs.link_schema import LinkResults
+from comity.runs.schema import HistoryEntry
 
 
 def link_results(configuration: Configuration, history: Sequence[HistoryEntry]) -> LinkResults:

@@ -12,7 +12,7 @@ from comity.errors import UserError
 from comity.links.limits import Limit, Spread, limit
 from comity.links.settings import HOUR
 from comity.links.timetable import Timetable
-from comity.runs.schema import Ages, UpdateCounts
+from comity.runs.link_schema import Ages, UpdateCounts
 
 
 class PlannedClient(TypedDict):

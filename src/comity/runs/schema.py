@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Literal, NotRequired, TypedDict
 
+from comity.runs.link_schema import LinkResults
+
 Metrics = dict[str, float]
 """Measures by name."""
 Vectors = list[list[float | None]] | None
@@ -79,41 +81,6 @@ class Communication(TypedDict):
     bytes_down: int
     bytes_per_update: NotRequired[float]
     """Mean bytes that one client sends in one round."""
-
-
-class UpdateCounts(TypedDict):
-    """Updates per client."""
-
-    least: int
-    median: float
-    most: int
-
-
-class Ages(TypedDict):
-    """Mixings by which updates are late."""
-
-    mean: float
-    most: int
-
-
-class LinkResults(TypedDict):
-    """Use that a federation made of its links."""
-
-    days: float
-    """Length of the contact plan."""
-    rounds: int
-    updates: int
-    updates_per_client: UpdateCounts
-    age: Ages
-    bytes_up: int
-    bytes_down: int
-    radio_seconds: float
-    """Time that transmitters of clients were on, for the bytes that were really sent."""
-    energy_joules: NotRequired[float]
-    pass_use: float
-    """Share of the time of all passes that was planned for messages."""
-    late_dropped: int
-    """Updates that were too old to be mixed."""
 
 
 class Results(TypedDict):
