@@ -200,6 +200,18 @@ def test_wrong_files_are_refused(files, elements, stations, part):
         plan_from_orbits(*files, Passes())
 
 
+def test_a_satellite_without_a_contact_is_named(files):
+    made = plan_from_orbits(*files, Passes(days=0.5, start="2026-03-03"))
+    names = set(made.plan.nodes)
+    missing = [name for name in ("north/1", "north/2", "south/1") if name not in names]
+    assert made.warnings == tuple(
+        f"{name} has no contact, so the plan has no such client." for name in missing
+    )
+    high = plan_from_orbits(*files, Passes(days=0.2, mask=40))
+    assert len(high.plan.clients("ground/*")) < 3
+    assert len(high.warnings) == 3 - len(high.plan.clients("ground/*"))
+
+
 def test_a_plan_without_a_pass_is_refused(files):
     with pytest.raises(UserError, match="lower --mask"):
         plan_from_orbits(*files, Passes(days=0.001, mask=89))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 import tests.tiny  # noqa: F401  (which registers its problems)
+from comity.errors import UserError
+from comity.runs.plans import make_plan
 from tests.links.plans import passes, plan, row
 
 

@@ -86,7 +86,10 @@ def plan_from_orbits(elements: Path, stations: Path, passes: Passes) -> OrbitPla
             f"no satellite of {elements} rises {passes.mask:g} degrees above a station within "
             f"{passes.days:g} days: lower --mask, or plan more --days."
         )
-    return OrbitPlan(ContactPlan.of(contacts), start, _ages(satellites, start))
+    plan = ContactPlan.of(contacts)
+    unseen = [satellite.name for satellite in satellites if satellite.name not in plan.nodes]
+    warnings = tuple(f"{name} has no contact, so the plan has no such client." for name in unseen)
+    return OrbitPlan(plan, start, _ages(satellites, start) + warnings)
 
 
 def _skyfield() -> tuple[Any, Any]:
