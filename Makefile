@@ -3,11 +3,18 @@ VENV := .venv
 BIN := $(VENV)/bin
 FLOWER := .venv-flower
 INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
+SPACE := examples/space
+SATELLITES := --links runs/contacts.csv --encoding int8 --preferences $(SPACE)/preferences.csv
 
-.PHONY: demo test test-slow test-flower setup flower lint clean
+.PHONY: demo space test test-slow test-flower setup flower lint clean
 
 demo: $(VENV)/.demo  ## set up and run the main job: 20 clients, Deep Sea Treasure, FedPref
 	$(BIN)/comity run deep-sea-treasure
+
+space: $(VENV)/.space runs/contacts.csv  ## ten satellites, over links of minutes a day
+	$(BIN)/comity plan statlog-landsat --links runs/contacts.csv --encoding int8 --out runs/plan.png
+	$(BIN)/comity run statlog-landsat $(SATELLITES)
+	$(BIN)/comity compare statlog-landsat $(SATELLITES) --algorithms no-communication,fedavg,fedpref --seeds 5
 
 test: setup lint  ## set up and pass all fast tests
 	$(BIN)/pytest -n 2 -m "not slow and not flower"
@@ -34,9 +41,17 @@ $(VENV)/.demo: $(BIN)/python pyproject.toml constraints.txt
 	$(INSTALL) --editable .
 	@touch $@
 
+$(VENV)/.space: $(BIN)/python pyproject.toml constraints.txt
+	$(INSTALL) --editable ".[space]"
+	@touch $@ $(VENV)/.demo
+
+runs/contacts.csv: $(SPACE)/orbits.tle $(SPACE)/stations.csv | $(VENV)/.space
+	@mkdir -p runs && rm -f $@
+	$(BIN)/comity contacts $^ --days 3 --out $@
+
 $(VENV)/.setup: $(BIN)/python pyproject.toml constraints.txt
 	$(INSTALL) --editable ".[box2d,mujoco,dev]"
-	@touch $@ $(VENV)/.demo
+	@touch $@ $(VENV)/.demo $(VENV)/.space
 
 $(FLOWER)/.setup: constraints-flower.txt
 	$(PYTHON) -m venv $(FLOWER)

@@ -12,12 +12,14 @@ import plotly.graph_objects
 import pytest
 from histories import entry, rewrite
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from pages import Page
 from printing import printed, rows_of
 
 from comity.cli.terminal import show_comparison
 from comity.report import write_comparison_report, write_report
 from comity.report.figures import bars, front, fronts, learning, rewards
+from comity.report.figures.baselines import draw_baselines
 from comity.report.html.charts import front_chart, learning_chart, rewards_chart
 from comity.report.measures import available_measures
 from comity.report.series.baselines import Baselines
@@ -225,6 +227,21 @@ def test_a_constant_classifier_far_away_stands_at_the_rim() -> None:
     points = np.array([[0.9, 0.8], [0.8, 0.9]])
     low, _ = limits_with_baselines(points, None, Baselines(np.array([0.1, 0.1]), None))
     assert (low > 0.5).all()
+
+
+@pytest.mark.parametrize("trivial", [(0.1, 0.1), (0.1, 0.85), (0.1, 1.5), (1.5, 0.1)])
+def test_the_place_of_a_far_constant_classifier_is_written_inside(
+    trivial: tuple[float, float],
+) -> None:
+    figure = Figure(figsize=(4, 3))
+    axes = figure.add_axes((0.15, 0.15, 0.7, 0.7))
+    low, high = np.array([0.7, 0.7]), np.array([1.0, 1.0])
+    axes.set(xlim=(0.7, 1.0), ylim=(0.7, 1.0))
+    draw_baselines(axes, Baselines(np.array(trivial), None), (0, 1), low, high)
+    (text,) = axes.texts
+    panel, box = axes.get_window_extent(), text.get_window_extent()
+    assert panel.x0 <= box.x0 < box.x1 <= panel.x1
+    assert panel.y0 <= box.y0 < box.y1 <= panel.y1
 
 
 def test_a_chart_shows_the_same(data_run: Make) -> None:

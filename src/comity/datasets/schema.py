@@ -211,7 +211,7 @@ class Schema:
         columns = renamed(columns, self.names)
         present = [a for a in self.sensitive if a.column in columns and label]
         labelled = label and self.label in columns
-        findings = [*_column_findings(self.inputs, columns)]
+        findings = [*column_findings(self.inputs, columns)]
         faulty = {finding.column for finding in findings}
         for attribute in present:
             if attribute.column not in faulty:
@@ -227,7 +227,7 @@ class Schema:
 
     def findings(self, columns: Columns) -> Iterator[Finding]:
         """Yield all faults of a file's columns."""
-        yield from _column_findings(self.columns, columns)
+        yield from column_findings(self.columns, columns)
         for attribute in self.attributes:
             if attribute.column in columns:
                 yield from _group_findings(attribute, self._texts(columns, attribute.column))
@@ -315,7 +315,13 @@ def refuse(findings: Iterable[Finding], where: str) -> None:
     faults.refuse()
 
 
-def _column_findings(wanted: Sequence[Column], columns: Columns) -> Iterator[Finding]:
+def column_findings(wanted: Sequence[Column], columns: Columns) -> Iterator[Finding]:
+    """Yield the faults of some columns of a file, absent ones among them.
+
+    Args:
+        wanted: The columns that the file must have.
+        columns: Columns as `read_columns` gives them.
+    """
     for column in wanted:
         if column.name in columns:
             yield from column.findings(columns[column.name])

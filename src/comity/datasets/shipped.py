@@ -262,7 +262,17 @@ def shipped(name: str) -> Columns:
     """Return the columns of a shipped table as they are in its file, which is checked first."""
     if name not in DATASETS:
         raise unknown("data set", name, DATASETS)
-    file, sha256 = DATASETS[name].file, DATASETS[name].sha256
+    return shipped_columns(name, DATASETS[name].file, DATASETS[name].sha256)
+
+
+def shipped_columns(name: str, file: str, sha256: str) -> Columns:
+    """Return the columns of a file that comes with the package.
+
+    Args:
+        name: Name of the data set, for messages.
+        file: Name of the file.
+        sha256: Checksum of a whole copy.
+    """
     with as_file(files("comity.datasets.data") / file) as path:
         if not path.is_file() or hashlib.sha256(path.read_bytes()).hexdigest() != sha256:
             raise damaged(name, f"{file} is absent or not the file that was shipped")

@@ -11,6 +11,7 @@ from comity.errors import UserError, unknown
 from comity.problems import (
     fairness,
     images,
+    landsat,
     morl,
     multitask,
     own_table,
@@ -23,7 +24,7 @@ from comity.problems.own_rows import RowsReport
 
 _REGISTRY: dict[str, Problem] = {
     problem.name: problem
-    for family in (fairness, multitask, images, morl, praffl)
+    for family in (fairness, multitask, images, landsat, morl, praffl)
     for problem in family.PROBLEMS
 }
 

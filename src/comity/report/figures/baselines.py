@@ -43,13 +43,14 @@ def draw_baselines(
         )
         if not np.allclose(point, (x, y)):
             text = f"off the axes, at ({number(point[0])}, {number(point[1])})"
+            left, lower = 2 * np.array([x, y]) < low + high  # the text stays inside the panel
             axes.annotate(
                 text,
                 (x, y),
-                (0, -5),
+                (5 if left else -5, 5 if lower else -5),
                 textcoords="offset points",
-                ha="left" if 2 * x < low[0] + high[0] else "right",
-                va="top",
+                ha="left" if left else "right",
+                va="bottom" if lower else "top",
                 fontsize=6,
                 color=GREY,
                 zorder=4,
