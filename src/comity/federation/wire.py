@@ -101,13 +101,13 @@ def digest_of(sealed: bytes) -> str:
 
 def is_whole(data: bytes) -> bool:
     """Return whether some bytes are a sealed message with nothing missing, changed or added."""
-    tail = _DIGEST + _SIGNATURE
-    if len(data) < _HEADER.size + tail or not data.startswith(_MAGIC):
+    tail = DIGEST + SIGNATURE
+    if len(data) < HEADER.size + tail or not data.startswith(_MAGIC):
         return False
-    (length,) = struct.unpack_from(">Q", data, _HEADER.size - 8)
-    if length != len(data) - _HEADER.size - tail:
+    *_, length = HEADER.unpack_from(data)
+    if length != len(data) - HEADER.size - tail:
         return False
-    return hashlib.sha256(data[:-tail]).digest() == data[-tail:-_SIGNATURE]
+    return hashlib.sha256(data[:-tail]).digest() == data[-tail:-SIGNATURE]
 
 
 def round_of(sealed: bytes) -> int:
