@@ -54,7 +54,7 @@ def test_detection_is_undefined_where_there_is_nothing_to_compare(label):
 
 
 def test_losses_by_hand():
-    """The rare ground has chance 1/2 of two samples' three; the other five share the rest."""
+    """The rare ground has chance 1/2 in every sample; the other five share the rest."""
     logits = torch.zeros(3, 6)
     logits[:, RARE] = math.log(5)
     entropy, rarely = PROBLEM.losses(logits, batch([RARE, OTHER, OTHER])).tolist()
