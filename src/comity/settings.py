@@ -14,9 +14,11 @@ from comity.errors import UserError, unknown
 
 
 class Settings(BaseModel):
-    """A frozen set of named values; unknown names are refused."""
+    """A frozen set of named values; unknown names and numbers that are not finite are refused."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, validate_default=True, allow_inf_nan=False
+    )
 
 
 def setting(

@@ -12,6 +12,9 @@ from comity.runs.model_files import load_model
 from comity.runs.spans import Spans
 from tests.tiny import tiny
 
+NAMED = {"problem": "tiny", "algorithm": "fedavg"}
+"""What results have at least."""
+
 
 @pytest.fixture
 def run(tmp_path) -> Run:
@@ -61,7 +64,7 @@ def test_vectors_have_nan_where_a_score_is_undefined(run):
         {"objectives": {"treasure": 8.2, "time": -3.0}},
         {"objectives": {"treasure": None, "time": -1.0}, "objectives_last": {"a": 1.0, "b": 2.0}},
     ]
-    run.save_results({"per_client": clients}, 2.5, {"clients": 2.0, "server": 0.25})
+    run.save_results({**NAMED, "per_client": clients}, 2.5, {"clients": 2.0, "server": 0.25})
     np.testing.assert_array_equal(run.vectors, [[8.2, -3.0], [np.nan, -1.0]])
     np.testing.assert_array_equal(run.vectors_last, [[8.2, -3.0], [1.0, 2.0]])
     assert run.seconds == 2.5
@@ -91,7 +94,7 @@ def test_spans_and_models_come_back_as_they_were(run):
 
 
 def test_clients_and_preferences_that_a_run_lacks_are_named(run):
-    run.save_results({"per_client": [{"client": 0}, {"client": 1}]}, 0.0)
+    run.save_results({**NAMED, "per_client": [{"client": 0}, {"client": 1}]}, 0.0)
     with pytest.raises(UserError, match=r"client = 2: .* it has 0 to 1"):
         run.model(2)
     with pytest.raises(UserError, match=r"2 objectives .* got 3 weights"):

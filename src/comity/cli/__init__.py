@@ -8,7 +8,8 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from comity.cli import compare, deploy, describe, models, pretrain, reproduce, run, search, show
-from comity.errors import RefusedError, UserError
+from comity.cli.terminal import fault
+from comity.errors import RefusedError, StoppedError, UserError
 from comity.version import __version__
 
 _USAGE_ERROR: Any = typer.BadParameter.__base__  # raised for a wrong option or argument
@@ -56,7 +57,8 @@ def main() -> NoReturn:
     """Run the command line.
 
     A mistake in the user's input is one line and exit code 2, a refusal by the other side of a
-    federation is one line and exit code 3, Ctrl-C is exit code 130.
+    federation is one line and exit code 3, work that the machine stopped is one line and exit code
+    4, Ctrl-C is exit code 130.
     """
     try:
         code = app(prog_name="comity", standalone_mode=False)
@@ -64,6 +66,8 @@ def main() -> NoReturn:
         _fail(str(error))
     except RefusedError as error:
         _fail(str(error), 3)
+    except (StoppedError, OSError) as error:
+        _fail(fault(error), 4)
     except _USAGE_ERROR as error:
         _fail(error.format_message().replace("Value error, ", ""))
     except (KeyboardInterrupt, typer.Abort):
@@ -72,5 +76,6 @@ def main() -> NoReturn:
 
 
 def _fail(message: str, code: int = 2) -> NoReturn:
-    print(f"comity: {message}", file=sys.stderr)
+    line = "".join(c if c.isprintable() else repr(c)[1:-1] for c in message)  # one line, no codes
+    print(f"comity: {line}", file=sys.stderr)
     sys.exit(code)

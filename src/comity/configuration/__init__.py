@@ -6,7 +6,7 @@
 
 from comity.configuration.assemble import configure
 from comity.configuration.checks import check_complete
-from comity.configuration.files import parse_setting, read_toml
+from comity.configuration.files import difference, parse_setting, read_toml
 from comity.configuration.grids import axes, grid_entries, grids, with_grids
 from comity.configuration.layers import Layer, PresetEntry, merged, named_presets, preset, presets
 from comity.configuration.run import DEFAULT_PRESET, EXCHANGES, RUN_SETTINGS, Configuration
@@ -21,6 +21,7 @@ __all__ = [
     "axes",
     "check_complete",
     "configure",
+    "difference",
     "grid_entries",
     "grids",
     "merged",

@@ -7,7 +7,6 @@ mixing replaced by local training), ``fedpref[clustering=false,guard=false]``.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -28,19 +27,23 @@ from comity.configuration import (
     read_toml,
     with_grids,
 )
+from comity.core.locks import held
 from comity.core.pareto import front, igd
-from comity.core.storage import write_whole
+from comity.core.storage import remove_leftovers, write_whole
 from comity.core.typing import FloatArray, OnRound
 from comity.errors import UserError
 from comity.problems import Problem, register, resolved
 from comity.problems import find as find_problem
+from comity.runs.base import CONFIG
+from comity.runs.checksums import read_json, save_sealed
 from comity.runs.comparison_verdict import comparison_verdict, marks_of
 from comity.runs.differences import correct, gains_of
-from comity.runs.directory import CONFIG, Run
-from comity.runs.execute import check_workers, execute_at, free_path
+from comity.runs.directory import Run
+from comity.runs.execute import check_workers, execute_at
 from comity.runs.how_soon import check_target, with_how_soon
 from comity.runs.notebook import Shown
 from comity.runs.parallel import Job, Work, run_jobs
+from comity.runs.places import check_same, entry_names, free_path, make_directory
 from comity.runs.schema import ComparisonResults, ComparisonRow, Metrics, Spread
 
 PLAN, RESULTS, REFERENCE = "comparison.toml", "comparison.json", "reference_set.csv"
@@ -112,14 +115,7 @@ def seed_list(seeds: int | Sequence[int]) -> list[int]:
 
 def start(path: Path, file: str, plan: Mapping[str, Any]) -> None:
     """Create a comparison's directory with its plan in ``file``; an existing one is refused."""
-    try:
-        path.mkdir(parents=True)
-    except FileExistsError:
-        raise UserError(
-            f"out: {path} exists already. Choose another directory, or go on with an interrupted "
-            f"comparison: comity resume {path}"
-        ) from None
-    write_whole(path / file, tomli_w.dumps(plan).encode())
+    make_directory(path, file, tomli_w.dumps(plan).encode(), "comparison")
 
 
 def run_plan(
@@ -134,17 +130,21 @@ def run_plan(
         work: Brings the run in a directory to its end, in a process of its own; a named function.
     """
     check_workers(workers)
-    plan = read_toml(path / PLAN)
-    runs: dict[tuple[str, str], list[Run]] = {}
-    for (entry, preferences), seeds in configurations(plan).items():
-        name = re.sub(r"[^\w.+=-]+", "_", f"{entry}/{preferences}".replace("/", "|")).strip("_")
-        runs[entry, preferences] = [_run_at(path / name / f"seed-{c.seed}", c) for c in seeds]
-    unfinished = [run for entry_runs in runs.values() for run in entry_runs if not run.finished]
-    jobs = [Job(run.path, run.configuration.rounds) for run in unfinished]
-    problem = find_problem(plan["problem"])
-    run_jobs(jobs, work, problem, workers, on_round)
-    results = with_how_soon(tabulate(problem.name, runs, path), runs, plan.get("target"))
-    write_whole(path / RESULTS, (json.dumps(results, indent=2) + "\n").encode())
+    with held(path):
+        remove_leftovers(path)
+        plan = read_toml(path / PLAN)
+        planned = configurations(plan)
+        names = entry_names("/".join(key) for key in planned)
+        runs: dict[tuple[str, str], list[Run]] = {}
+        for key, seeds in planned.items():
+            place = path / names["/".join(key)]
+            runs[key] = [_run_at(place / f"seed-{c.seed}", c) for c in seeds]
+        unfinished = [run for entry_runs in runs.values() for run in entry_runs if not run.finished]
+        jobs = [Job(run.path, run.configuration.rounds) for run in unfinished]
+        problem = find_problem(plan["problem"])
+        run_jobs(jobs, work, problem, workers, on_round)
+        results = with_how_soon(tabulate(problem.name, runs, path), runs, plan.get("target"))
+        save_sealed(path / RESULTS, results, [PLAN, REFERENCE])
     return Comparison(path, results, runs)
 
 
@@ -152,7 +152,7 @@ def open_comparison(path: Path) -> Comparison:
     """Return the finished comparison in a directory."""
     if not (path / RESULTS).is_file():
         raise UserError(f"{path} is not finished. Go on with: comity resume {path}")
-    results: ComparisonResults = json.loads((path / RESULTS).read_text())
+    results = cast(ComparisonResults, read_json(path / RESULTS, ["problem", "rows"]))
     runs = {
         (row["algorithm"], row["preferences"]): [Run.open(path / place) for place in row["runs"]]
         for row in results["rows"]
@@ -246,7 +246,10 @@ def merge(common: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _run_at(path: Path, configuration: Configuration) -> Run:
-    return Run.open(path) if (path / CONFIG).is_file() else Run.create(path, configuration)
+    if not (path / CONFIG).is_file():
+        return Run.create(path, configuration)
+    check_same(path / CONFIG, configuration.to_toml())
+    return Run.open(path)
 
 
 # -- the table -----------------------------------------------------------------------------
@@ -268,7 +271,7 @@ def with_common_reference(comparisons: Mapping[str, Comparison]) -> dict[str, Co
     for name, comparison in comparisons.items():
         path, runs = comparison.path, comparison.runs
         results = tabulate(comparison.results["problem"], runs, path, union)
-        write_whole(path / RESULTS, (json.dumps(results, indent=2) + "\n").encode())
+        save_sealed(path / RESULTS, results, [PLAN, REFERENCE])
         common[name] = Comparison(path, results, runs)
     return common
 

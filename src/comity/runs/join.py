@@ -21,7 +21,8 @@ from comity.federation.member import Member
 from comity.federation.site import Membership
 from comity.federation.transports.base import SiteTransport
 from comity.runs.answers import constant_models
-from comity.runs.directory import CONFIG, GROUPS, Run
+from comity.runs.base import CONFIG, GROUPS
+from comity.runs.directory import Run
 from comity.runs.groups import groups_of
 from comity.runs.results import history_entry, summarise
 
