@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import sys
 from typing import Annotated, Any, NoReturn
 
@@ -13,6 +14,9 @@ from comity.errors import RefusedError, StoppedError, UserError
 from comity.version import __version__
 
 _USAGE_ERROR: Any = typer.BadParameter.__base__  # raised for a wrong option or argument
+
+_NAMES = (errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR, errno.EINVAL, errno.ELOOP)
+"""Errors of the system that are about a name which the user gave."""
 
 app = typer.Typer(
     name="comity",
@@ -67,7 +71,10 @@ def main() -> NoReturn:
     except RefusedError as error:
         _fail(str(error), 3)
     except (StoppedError, OSError) as error:
-        _fail(fault(error), 4)
+        named = isinstance(error, OSError) and error.errno in _NAMES
+        _fail(fault(error), 2 if named else 4)
+    except MemoryError as error:
+        _fail(f"stopped: there is not enough memory ({error})", 4)
     except _USAGE_ERROR as error:
         _fail(error.format_message().replace("Value error, ", ""))
     except (KeyboardInterrupt, typer.Abort):

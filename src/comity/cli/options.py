@@ -199,7 +199,7 @@ def seeds_of(text: str) -> int | list[int]:
         numbers = [int(part) for part in text.split(",") if part.strip()]
     except ValueError:
         numbers = []
-    if not numbers or min(numbers) < 0 or ("," not in text and numbers[0] < 1):
+    if not numbers or min(numbers) < 0 or ("," not in text and not 1 <= numbers[0] <= 10_000):
         raise UserError(f"--seeds {text}: give a number of seeds (5) or a list (11,17,29).")
     return numbers if "," in text else numbers[0]
 

@@ -52,7 +52,7 @@ class Configuration(Settings):
     preset: str = setting(
         DEFAULT_PRESET, "source of the papers' settings: default, or a name; see: list presets"
     )
-    clients: int = setting(20, "number of clients", at_least=1)
+    clients: int = setting(20, "number of clients", at_least=1, at_most=1_000_000)
     names: Names = setting(
         [], "names of the clients, in their order; default: those of the data's silos, if any"
     )
@@ -109,7 +109,9 @@ class Configuration(Settings):
         False, "leave the checkpoint, which only an unfinished run needs, in the directory"
     )
     chunk: int = setting(10, "clients trained as one stack by one process", at_least=1)
-    threads: int = setting(1, "threads of one process; more may change bits", at_least=1)
+    threads: int = setting(
+        1, "threads of one process; more may change bits", at_least=1, at_most=1024
+    )
     algorithm_settings: dict[str, Any] = setting({}, "settings of the algorithm")
     learner_settings: dict[str, Any] = setting({}, "settings of the learner")
     wrapper_settings: dict[str, Any] = setting({}, "settings of the wrapper")

@@ -15,7 +15,7 @@ from comity.core.storage import append, load_values, save_values, sync, write_wh
 from comity.core.typing import NamedArrays
 from comity.errors import UserError
 from comity.problems import without_rows
-from comity.runs.checksums import read_checked, read_json, save_sealed, to_json
+from comity.runs.checksums import read_json, save_sealed, to_json, verify
 from comity.runs.places import make_directory
 
 CONFIG, HISTORY, CHECKPOINT = "config.toml", "history.jsonl", "checkpoint.safetensors"
@@ -71,13 +71,12 @@ class Directory:
         """The content of ``results.json``."""
         if not self.finished:
             raise UserError(f"{self.path} is not finished. Go on with: comity resume {self.path}")
+        verify(self.path)
         return read_json(self.path / RESULTS, _NEEDED)
 
     @property
     def _values(self) -> dict[str, Any]:
         """The content of ``config.toml``; finished work on the user's rows has their schema."""
-        if self.finished:
-            read_checked(self.path / CONFIG)
         values = read_toml(self.path / CONFIG)
         if self.finished and (self.path / SCHEMA).is_file():
             values["problem"] = read_json(self.path / SCHEMA)
@@ -112,7 +111,7 @@ class Directory:
         path = self.path / HISTORY
         if not path.is_file():
             return []
-        lines = (read_checked(path) if self.finished else path.read_bytes()).splitlines()
+        lines = path.read_bytes().splitlines()
         return [_entry(path, number, line) for number, line in enumerate(lines, start=1)]
 
     def save_checkpoint(self, tensors: NamedArrays, values: Mapping[str, Any]) -> None:

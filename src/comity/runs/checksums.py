@@ -34,37 +34,42 @@ def save_sealed(path: Path, results: Mapping[str, Any], others: Iterable[str] = 
     write_whole(path, content)
 
 
-def read_checked(path: Path) -> bytes:
-    """Return the content of a file; one that has changed since its checksum was taken is refused.
+def verify(directory: Path) -> None:
+    """Refuse finished work of which a file has changed since its checksum was taken.
 
     Versions up to 0.6.0 wrote no checksums.
     """
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise UserError(f"{path} cannot be read: {error.strerror}.") from None
-    sums = path.parent / CHECKSUMS
-    if sums.is_file() and read_json(sums).get(path.name, _sum(content)) != _sum(content):
-        raise UserError(
-            f"{path} is damaged: it is not what was written when the work was finished (its "
-            f"SHA-256 is not that in {CHECKSUMS}). Put the old file back, or do the work again."
-        )
-    return content
+    sums = directory / CHECKSUMS
+    for name, expected in read_json(sums).items() if sums.is_file() else ():
+        path = directory / Path(name).name
+        try:
+            changed = _sum(path.read_bytes()) != expected
+        except OSError as error:
+            raise UserError(f"{path} cannot be read: {error.strerror}.") from None
+        if changed:
+            raise UserError(
+                f"{path} is damaged: it is not what was written when the work was finished (its "
+                f"SHA-256 is not that in {CHECKSUMS}). Put the old file back, or do the work again."
+            )
 
 
 def read_json(path: Path, needed: Sequence[str] = ()) -> dict[str, Any]:
-    """Return the object in a JSON file, whose checksum is verified where there is one.
+    """Return the object in a JSON file.
 
     Args:
         path: The file.
         needed: Names that the object must have.
     """
-    content = b"" if path.name == CHECKSUMS else read_checked(path)
     try:
-        value = json.loads(content or path.read_bytes())
+        value = json.loads(path.read_bytes())
         if not isinstance(value, dict):
             raise ValueError(f"a {type(value).__name__} instead of an object")
     except (OSError, ValueError, RecursionError) as error:
+        why = (
+            f"line {error.lineno}: {error.msg}"
+            if isinstance(error, json.JSONDecodeError)
+            else error
+        )
         raise UserError(f"{path} is damaged: {error}.") from None
     missing = [name for name in needed if name not in value]
     if missing:

@@ -35,7 +35,7 @@ from comity.errors import UserError
 from comity.problems import Problem, register, resolved
 from comity.problems import find as find_problem
 from comity.runs.base import CONFIG
-from comity.runs.checksums import read_json, save_sealed
+from comity.runs.checksums import read_json, save_sealed, verify
 from comity.runs.comparison_verdict import comparison_verdict, marks_of
 from comity.runs.differences import correct, gains_of
 from comity.runs.directory import Run
@@ -90,11 +90,14 @@ def start_comparison(
         problem = register(problem).name
     elif isinstance(problem, Mapping):
         problem = resolved(problem)
+    kinds = [preferences] if isinstance(preferences, str | None) else preferences
+    if not isinstance(kinds, Sequence) or not kinds:
+        raise UserError(f"preferences = {preferences!r}: name one distribution, or several.")
     plan: dict[str, Any] = {
         "problem": problem,
         "algorithms": with_grids([name_of(entry) for entry in algorithms], find_problem(problem)),
         "seeds": seed_list(seeds),
-        "preferences": [preferences] if isinstance(preferences, str | None) else list(preferences),
+        "preferences": list(kinds),
         "settings": settings,
         **({} if target is None else {"target": target}),
     }
@@ -152,6 +155,7 @@ def open_comparison(path: Path) -> Comparison:
     """Return the finished comparison in a directory."""
     if not (path / RESULTS).is_file():
         raise UserError(f"{path} is not finished. Go on with: comity resume {path}")
+    verify(path)
     results = cast(ComparisonResults, read_json(path / RESULTS, ["problem", "rows"]))
     runs = {
         (row["algorithm"], row["preferences"]): [Run.open(path / place) for place in row["runs"]]
@@ -162,7 +166,9 @@ def open_comparison(path: Path) -> Comparison:
 
 def split_entries(text: str) -> list[str]:
     """Return ``"fedavg,fedpref[guard=false,top_r=1]"`` as a list of entries."""
-    return [part.strip() for part in re.findall(r"[^,\[]+(?:\[[^\]]*\])?", text) if part.strip()]
+    # what is no entry, such as one with an open bracket, is kept to be refused by its name
+    parts = re.findall(r"(?:[^,\[]|\[[^\]]*\]|\[)+", text)
+    return [part.strip() for part in parts if part.strip()]
 
 
 def with_wrapper(entries: Sequence[str], wrapper: str | None) -> list[str]:
@@ -214,8 +220,9 @@ def configurations(plan: Mapping[str, Any]) -> dict[tuple[str, str], list[Config
     names = {entry: find(v["algorithm"]).declaration.name for entry, v in entries.items()}
     if not entries or not plan["seeds"]:
         raise UserError("a comparison needs at least one algorithm and one seed.")
-    if len(entries) < len(plan["algorithms"]) or len(set(plan["seeds"])) < len(plan["seeds"]):
-        raise UserError("a comparison must not name an algorithm or a seed twice.")
+    for name in ("algorithms", "seeds", "preferences"):
+        if any(value in plan[name][:place] for place, value in enumerate(plan[name])):
+            raise UserError(f"{name}: a comparison must not name one twice.")
     tables = {key for key, value in plan["settings"].items() if isinstance(value, Mapping)}
     planned: dict[tuple[str, str], list[Configuration]] = {}
     for entry, own in entries.items():

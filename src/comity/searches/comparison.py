@@ -24,7 +24,7 @@ from comity.problems import Problem, register
 from comity.problems import find as find_problem
 from comity.problems.own_table import resolved
 from comity.runs.base import CONFIG
-from comity.runs.checksums import read_json, save_sealed
+from comity.runs.checksums import read_json, save_sealed, verify
 from comity.runs.compare import merge, seed_list, spread_of, start
 from comity.runs.execute import check_workers
 from comity.runs.notebook import Shown
@@ -129,6 +129,7 @@ def open_searches(path: Path) -> SearchComparison:
     """Return the finished comparison of searches in a directory."""
     if not (path / RESULTS).is_file():
         raise UserError(f"{path} is not finished. Go on with: comity resume {path}")
+    verify(path)
     results = cast(SearchComparisonResults, read_json(path / RESULTS, ["problem", "rows"]))
     searches = {
         row["search"]: [Search.open(path / place) for place in row["runs"]]
