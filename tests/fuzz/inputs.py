@@ -117,10 +117,8 @@ def command_lines(seed: int) -> Iterator[Call]:
             place = chance.randrange(len(arguments))
             if kind <= 2:
                 option = chance.choice(list(OPTIONS))
-                arguments += [
-                    option,
-                    chance.choice(chance.choice((OPTIONS[option],) * 3 + (TEXTS,))),
-                ]
+                pool = TEXTS if chance.randrange(4) == 0 else OPTIONS[option]
+                arguments += [option, chance.choice(pool)]
             elif kind <= 4:
                 table, _, name = chance.choice(_names()).partition(".")
                 if table in algorithms() and base.startswith("run"):

@@ -65,11 +65,6 @@ def read_json(path: Path, needed: Sequence[str] = ()) -> dict[str, Any]:
         if not isinstance(value, dict):
             raise ValueError(f"a {type(value).__name__} instead of an object")
     except (OSError, ValueError, RecursionError) as error:
-        why = (
-            f"line {error.lineno}: {error.msg}"
-            if isinstance(error, json.JSONDecodeError)
-            else error
-        )
         raise UserError(f"{path} is damaged: {error}.") from None
     missing = [name for name in needed if name not in value]
     if missing:
