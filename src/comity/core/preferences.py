@@ -50,14 +50,12 @@ def preferences(
     if not isinstance(spec, str):
         return checked(spec, clients, objectives, where="preferences", gaps=True)
     kind, colon, argument = spec.partition(":")
-    if colon and not argument:
-        raise UserError(f"preferences: '{spec}' has nothing after the colon.")
     generator = stream(seed, "preferences")
     if kind == "dirichlet":
-        alpha = _number(argument or "1", spec, below=_LARGEST)
+        alpha = _number(argument if colon else "1", spec, below=_LARGEST)
         return generator.dirichlet([alpha] * objectives, size=clients)
     if kind == "interior":
-        even = _number(argument or "0.2", spec, below=1)
+        even = _number(argument if colon else "0.2", spec, below=1)
         draws = generator.dirichlet([1.0] * objectives, size=clients)
         return np.asarray((1 - even) * draws + even / objectives)
     if kind == "gaussian" and not argument:

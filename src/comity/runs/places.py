@@ -49,7 +49,7 @@ def entry_names(entries: Iterable[str]) -> dict[str, str]:
 
 def _plain(text: str) -> str:
     """Return a text as the name of one directory: no separators, and not too long."""
-    name = re.sub(r"[^\w.+=-]+", "_", text).strip("_").lstrip(".") or "_"
+    name = re.sub(r"[^\w.+=-]+", "_", text).rstrip("_").lstrip("._") or "_"
     if len(name.encode()) > _LONGEST:
         digest = hashlib.sha256(text.encode(errors="replace")).hexdigest()[:8]
         name = name.encode()[:_LONGEST].decode(errors="ignore") + f"-{digest}"
