@@ -47,8 +47,10 @@ def whole(comity):
 
 
 def one_line(errors):
-    assert errors.count("\n") == 1, errors
-    return errors
+    """Return the message; lines of progress may stand before it on a slow machine."""
+    lines = [line for line in errors.splitlines() if " rounds" not in line]
+    assert len(lines) == 1, errors
+    return lines[0]
 
 
 def full_disk(monkeypatch, after):
@@ -126,7 +128,7 @@ def test_a_killed_worker_is_one_line_and_the_run_goes_on(comity, whole, monkeypa
         code, _, errors = comity("run", *RUN, "--out", "r", "--workers", 2)
     assert code == 4
     assert "was ended by signal 9 from outside" in one_line(errors)
-    assert "go on with: comity resume r" in errors
+    assert errors.endswith("; go on with: comity resume r\n")
     assert comity("resume", "r", "--workers", 1)[0] == 0
     assert Path("r/results.json").read_bytes() == whole
 
@@ -158,7 +160,7 @@ def test_a_second_process_is_told_who_is_at_work(comity, whole):
         assert f"r is in use: process {os.getpid()} on " in one_line(errors)
     with held(Path("whole")):  # reading needs no lock
         assert comity("report", "whole", "--json")[0] == 0
-        assert comity("export", "whole", "--client", 0, "--out", "m.safetensors")[0] == 0
+        assert comity("export", "whole", "m.safetensors", "--client", 0)[0] == 0
     assert comity("resume", "r", "--workers", 1)[0] == 0
     assert Path("r/results.json").read_bytes() == whole
 

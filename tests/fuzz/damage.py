@@ -9,21 +9,17 @@ from pathlib import Path
 from tests.fuzz.harness import Call, mutated, run_call
 from tests.fuzz.inputs import CREDIT, TREASURE
 
+RESUME = ["resume", "interrupted", "--workers", "1", "--json"]
+EXPORT = ["export", "finished", "m.safetensors", "--client", "0"]
+REPORT = ["report", "finished", "--json"]
 FILES = {
-    "checkpoint.safetensors": ["resume", "interrupted", "--workers", "1", "--json"],
-    "history.jsonl": ["resume", "interrupted", "--workers", "1", "--json"],
-    "config.toml": ["resume", "interrupted", "--workers", "1", "--json"],
-    "models/client-0.safetensors": [
-        "export",
-        "finished",
-        "--client",
-        "0",
-        "--out",
-        "m.safetensors",
-    ],
-    "results.json": ["report", "finished", "--json"],
-    "report of history.jsonl": ["report", "finished", "--json"],
-    "report of config.toml": ["report", "finished", "--json"],
+    "checkpoint.safetensors": RESUME,
+    "history.jsonl": RESUME,
+    "config.toml": RESUME,
+    "models/client-0.safetensors": EXPORT,
+    "results.json": REPORT,
+    "report of history.jsonl": REPORT,
+    "report of config.toml": REPORT,
 }
 """Which command reads a file of which directory."""
 
@@ -43,6 +39,11 @@ def prepare(home: Path) -> Path:
     shutil.copytree(home / "interrupted", home / "whole")
     for name in ("results.json", "checksums.json"):
         (home / "interrupted" / name).unlink()
+    for arguments in (EXPORT, REPORT):
+        assert run_call(Call(arguments), home).code == 0
+    shutil.copytree(home / "interrupted", home / "copy" / "interrupted")
+    assert run_call(Call(RESUME), home / "copy").code == 0
+    assert not _silent(0, RESUME, home / "copy", home)
     return home
 
 
@@ -81,8 +82,9 @@ def _silent(code: int | None, arguments: list[str], home: Path, source: Path) ->
     """Return what a command that used a damaged file made of it, if that is not the same."""
     if code != 0:
         return ""
-    if arguments[0] == "export":
-        return "a damaged model was exported"
-    whole = {"resume": "whole", "report": "finished"}[arguments[0]]
-    results = [d / "results.json" for d in (home / arguments[1], source / whole)]
-    return "" if results[0].read_bytes() == results[1].read_bytes() else "other results"
+    file, whole = {
+        "resume": (home / "interrupted" / "results.json", source / "whole" / "results.json"),
+        "report": (home / "finished" / "results.json", source / "finished" / "results.json"),
+        "export": (home / "m.safetensors", source / "m.safetensors"),
+    }[arguments[0]]
+    return "" if file.read_bytes() == whole.read_bytes() else f"another {file.name}"

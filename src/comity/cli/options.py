@@ -99,7 +99,7 @@ Set = Annotated[
     list[str] | None,
     typer.Option("--set", help="Any setting: --set fedpref.top_r=0.4 --set dqn.local_steps=500."),
 ]
-Out = Annotated[Path | None, typer.Option(help="Directory to write; must not exist yet.")]
+Out = Annotated[Path | None, typer.Option(help="Directory to write: a new one, or an empty one.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
 Seeds = Annotated[str, typer.Option(help="Number of seeds (5), or the seeds (11,17,29).")]
 
