@@ -122,15 +122,31 @@ def test_what_the_machine_stops_is_one_line_with_how_to_go_on(error, words, monk
     assert capsys.readouterr().err == f"comity: stopped: {words}; go on with: comity resume r\n"
 
 
-def test_memory_that_is_not_there_is_one_line(monkeypatch, capsys):
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError("Unable to allocate 8 EiB"),
+        RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried 8 EiB"),
+    ],
+)
+def test_memory_that_is_not_there_is_one_line(error, monkeypatch, capsys):
     def ask(**options):
-        raise MemoryError("Unable to allocate 8 EiB")
+        raise error
 
     monkeypatch.setattr(cli, "app", ask)
     with pytest.raises(SystemExit) as end:
         cli.main()
     assert end.value.code == 4
-    assert "not enough memory (Unable to allocate 8 EiB)" in capsys.readouterr().err
+    assert f"not enough memory ({error})" in capsys.readouterr().err
+
+
+def test_defects_are_not_hidden(monkeypatch):
+    def fail(**options):
+        raise RuntimeError("a defect")
+
+    monkeypatch.setattr(cli, "app", fail)
+    with pytest.raises(RuntimeError, match="a defect"):
+        cli.main()
 
 
 def test_brackets_in_data_are_text(capsys):

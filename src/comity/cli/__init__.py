@@ -18,6 +18,9 @@ _USAGE_ERROR: Any = typer.BadParameter.__base__  # raised for a wrong option or 
 _NAMES = (errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR, errno.EINVAL, errno.ELOOP)
 """Errors of the system that are about a name which the user gave."""
 
+_TORCHS_MEMORY = "can't allocate memory"
+"""What torch's `RuntimeError` says where Python has a `MemoryError`."""
+
 app = typer.Typer(
     name="comity",
     help="Federated learning among participants who want different things.",
@@ -73,7 +76,9 @@ def main() -> NoReturn:
     except (StoppedError, OSError) as error:
         named = isinstance(error, OSError) and error.errno in _NAMES
         _fail(fault(error), 2 if named else 4)
-    except MemoryError as error:
+    except (MemoryError, RuntimeError) as error:
+        if isinstance(error, RuntimeError) and _TORCHS_MEMORY not in str(error):
+            raise
         _fail(f"stopped: there is not enough memory ({error})", 4)
     except _USAGE_ERROR as error:
         _fail(error.format_message().replace("Value error, ", ""))
