@@ -43,6 +43,8 @@ COMMANDS = {
 }
 VARYING = {"timing.json"}
 """Files whose bytes differ from time to time."""
+DRAWN = {".csv", ".html", ".js", ".png", ".tex"}
+"""Files of reports, which workers of a comparison draw even if this is switched off."""
 
 
 @dataclass
@@ -99,18 +101,18 @@ def kill_after(process: subprocess.Popen[str], directory: Path, seconds: float) 
     return False
 
 
-def content(directory: Path) -> dict[str, bytes]:
-    """Return the files of finished work that must be equal, by name."""
+def content(directory: Path, draw: bool) -> dict[str, bytes]:
+    """Return the files of finished work that must be equal, by name; reports only if drawn."""
     return {
         str(path.relative_to(directory)): path.read_bytes()
         for path in sorted(directory.rglob("*"))
-        if path.is_file() and path.name not in VARYING
+        if path.is_file() and path.name not in VARYING and (draw or path.suffix not in DRAWN)
     }
 
 
-def differences(whole: Path, broken: Path) -> str:
+def differences(whole: Path, broken: Path, draw: bool) -> str:
     """Return the names of files that only one of two directories has, or that differ."""
-    first, second = content(whole), content(broken)
+    first, second = content(whole, draw), content(broken, draw)
     names = sorted(first.keys() ^ second.keys())
     names += [name for name in first if name in second and first[name] != second[name]]
     return ", ".join(names)
@@ -155,7 +157,7 @@ def trial(
         tally.refused += 1
     elif process.returncode != 0:
         tally.faults.append(f"{kind}, {workers}: exit code {process.returncode}: {errors[-300:]}")
-    _compare(home, kind, tally)
+    _compare(home, kind, tally, draw)
 
 
 def double(
@@ -175,15 +177,15 @@ def double(
     if all(process.returncode != 0 for process in pair) and not _finished(home / "broken"):
         process = go_on(home, kind, workers, draw=False)  # both were refused by each other
         process.communicate()
-    _compare(home, kind, tally)
+    _compare(home, kind, tally, draw=False)
 
 
 def _finished(directory: Path) -> bool:
     return any((directory / name).is_file() for name in ("results.json", "comparison.json"))
 
 
-def _compare(home: Path, kind: str, tally: Tally) -> None:
-    different = differences(home / "whole", home / "broken")
+def _compare(home: Path, kind: str, tally: Tally, draw: bool) -> None:
+    different = differences(home / "whole", home / "broken", draw)
     if different:
         tally.faults.append(f"{kind}: not equal: {different}")
     else:
