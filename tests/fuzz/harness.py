@@ -119,16 +119,13 @@ def _check_results(results: dict[str, Any]) -> None:
     assert results.get("per_client") or results.get("front"), "no clients and no front"
 
 
-def faults(
-    cases: Iterator[Call], count: int, directory: Path, known: Callable[[Call], bool]
-) -> list[str]:
+def faults(cases: Iterator[Call], count: int, directory: Path) -> list[str]:
     """Return the calls among the first ``count`` that end badly, with what is wrong.
 
     Args:
         cases: The calls.
         count: Number of calls to try.
         directory: Where their directories are made.
-        known: Whether a call is a known exception.
     """
     bad = []
     for number in range(count):
@@ -136,7 +133,7 @@ def faults(
         home = directory / str(number)
         home.mkdir(parents=True)
         outcome = run_call(call, home)
-        if outcome.fault and not known(call):
+        if outcome.fault:
             bad.append(f"{number}: {call.arguments} {call.files}\n{outcome.fault}")
     return bad
 

@@ -20,34 +20,30 @@ FAST, SLOW = 1, 12345
 """Seeds of the two tiers."""
 
 
-@pytest.fixture(autouse=True)
-def bounded(monkeypatch):
+@pytest.fixture(scope="module", autouse=True)
+def bounded():
     """Draw nothing, train in this process, and refuse work that is valid and long."""
-    for name in ("write_report", "write_search_report", "write_comparison_report"):
-        monkeypatch.setattr(report, name, lambda *arguments, **options: None)
-    monkeypatch.setattr(os, "sched_getaffinity", lambda process: {0})
     begin, begun = EmbeddedEngine.begin, []
 
     def limited(engine, configuration):
         begun.append(Path.cwd())
-        if begun.count(Path.cwd()) > MOST_ITERATIONS:
-            raise TooMuchWorkError
         learner = configuration.learner_settings
-        steps = [learner.get("local_steps", 1), learner.get("local_epochs", 0), 1]
-        if configuration.clients * configuration.rounds * max(steps) > MOST_WORK:
+        steps = max(learner.get("local_steps", 1), learner.get("local_epochs", 0), 1)
+        work = configuration.clients * configuration.rounds * steps
+        if work > MOST_WORK or begun.count(Path.cwd()) > MOST_ITERATIONS:
             raise TooMuchWorkError
         begin(engine, configuration)
 
-    monkeypatch.setattr(EmbeddedEngine, "begin", limited)
-
-
-def known(call):
-    """Whether a call may end as it does; every entry has a reason."""
-    return False
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("", "search_", "comparison_", "searches_"):
+            patch.setattr(report, f"write_{name}report", lambda *arguments, **options: None)
+        patch.setattr(os, "sched_getaffinity", lambda process: {0})
+        patch.setattr(EmbeddedEngine, "begin", limited)
+        yield
 
 
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory):
+def finished(bounded, tmp_path_factory):
     """Directories of finished and of interrupted work, and an agent."""
     return damage.prepare(tmp_path_factory.mktemp("finished"))
 
@@ -62,13 +58,13 @@ KINDS = {
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_input_is_refused_in_one_line_or_gives_valid_results(kind, tmp_path):
-    bad = faults(KINDS[kind](FAST), 45, tmp_path, known)
+    bad = faults(KINDS[kind](FAST), 45, tmp_path)
     assert not bad, "\n\n".join(bad)
 
 
 def test_agent_files_are_refused_or_used(finished, tmp_path):
     whole = (finished / "agent.safetensors").read_bytes()
-    bad = faults(inputs.agents(FAST, whole), 30, tmp_path, known)
+    bad = faults(inputs.agents(FAST, whole), 30, tmp_path)
     assert not bad, "\n\n".join(bad)
 
 
@@ -82,14 +78,14 @@ def test_damaged_files_are_named_or_give_the_same_results(name, finished, tmp_pa
 @pytest.mark.parametrize("part", range(4))
 @pytest.mark.parametrize("kind", KINDS)
 def test_thousands_of_inputs(kind, part, tmp_path):
-    bad = faults(KINDS[kind](SLOW + part), 250, tmp_path, known)
+    bad = faults(KINDS[kind](SLOW + part), 250, tmp_path)
     assert not bad, "\n\n".join(bad)
 
 
 @pytest.mark.slow
 def test_hundreds_of_agent_files(finished, tmp_path):
     whole = (finished / "agent.safetensors").read_bytes()
-    bad = faults(inputs.agents(SLOW, whole), 300, tmp_path, known)
+    bad = faults(inputs.agents(SLOW, whole), 300, tmp_path)
     assert not bad, "\n\n".join(bad)
 
 
