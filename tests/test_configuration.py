@@ -5,7 +5,7 @@ import tomllib
 import pytest
 
 from comity.algorithms import algorithms, find
-from comity.configuration import RUN_SETTINGS, configure, parse_setting
+from comity.configuration import RUN_SETTINGS, configure, difference, parse_setting, read_toml
 from comity.errors import UserError
 from comity.runs.entries import entry_values, split_entries
 from tests.tiny import tiny
@@ -125,6 +125,20 @@ def test_a_described_problem_survives_its_file(tmp_path):
         ({"supervised": {"optimiser": "lbfgs"}}, ["supervised.optimiser", "sgd"]),
         ({"algorithm": "fedcmoo", "fedcmoo": {"beta": 0}}, ["fedcmoo.beta = 0"]),
         ({"problem": {"label": "paid"}}, ["problem.data"]),
+        ({"supervised": {"learning_rate": float("inf")}}, ["learning_rate", "finite"]),
+        ({"supervised": {"weight_decay": float("nan")}}, ["weight_decay = nan"]),
+        ({"algorithm": "matfl", "matfl": {"shift": float("inf")}}, ["matfl.shift", "finite"]),
+        (
+            {"algorithm": "fedcmoo-pref", "fedcmoo-pref": {"server_rate": float("inf")}},
+            ["fedcmoo-pref.server_rate", "finite"],
+        ),
+        ({"problem": {"data": "adult", "slope": float("inf")}}, ["problem.slope", "finite"]),
+        ({"clients": 99999999999999999999}, ["clients", "1000000"]),
+        ({"clients": 2147483648}, ["clients", "1000000"]),
+        ({"threads": 100_000}, ["threads", "1024"]),
+        ({"seed": 2**64}, ["seed", "64 bits"]),
+        ({"sizes": "1e308,1e308", "clients": 2}, ["sizes", "positive"]),
+        ({"partition": "dirichlet:inf"}, ["partition", "positive"]),
         ({"problem": {"data": "adult", "labels": "x"}}, ["labels", "label"]),
     ],
 )
@@ -180,6 +194,26 @@ def test_a_wrong_setting_is_named(values, words):
     for word in words:
         assert word in str(error.value)
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("text", ["x = " + "[" * 3000, "x = " + "{a=" * 3000])
+def test_a_file_without_end_is_refused(text, tmp_path):
+    (tmp_path / "deep.toml").write_text(text)
+    with pytest.raises(UserError, match=r"deep\.toml is nested too deeply"):
+        read_toml(tmp_path / "deep.toml")
+    with pytest.raises(UserError, match="--set x: the value is nested too deeply"):
+        parse_setting(text.replace(" ", ""))
+
+
+def test_the_first_difference_of_two_configurations_is_named():
+    before = {"a": 1, "t": {"x": 1.0, "y": [1]}}
+    assert difference(before, before) == ""
+    assert difference(before, {**before, "a": 2}) == "a is 2, it was 1"
+    assert difference(before, {**before, "a": True}) == "a is True, it was 1"
+    assert difference(before, {"a": 1, "t": {"x": 1.0, "y": [2]}}) == "t.y is [2], it was [1]"
+    assert difference(before, {"a": 1}) == "t is not set, it was {'x': 1.0, 'y': [1]}"
+    assert difference(before, {**before, "b": 3}) == "b is 3, it was not set"
+    assert difference(before, {"b": 3}, common=True) == ""
 
 
 def test_settings_are_toml_values_or_bare_words():

@@ -19,10 +19,11 @@ from comity.errors import UserError, unknown
 from comity.problems import Problem, problems, register
 from comity.report import PAGE, FigureKind
 from comity.reproductions import Reproduction, searches
+from comity.runs.base import CROSS
 from comity.runs.compare import PLAN as COMPARISON
 from comity.runs.compare import Comparison, open_comparison, run_plan, start_comparison
 from comity.runs.cross import cross_models
-from comity.runs.directory import CROSS, Run
+from comity.runs.directory import Run
 from comity.runs.execute import check_workers, execute, start_run
 from comity.runs.group_schema import Cross
 from comity.runs.pretraining import check_target, save_agent, start_pretraining
@@ -264,8 +265,7 @@ def pretrain(
         out: The file to write, which must not exist yet.
         run: The run directory, which must not exist yet; default: a new one under ``runs/``.
         workers: Processes that share the clients; results do not depend on it.
-        on_round: Called after each round with rounds done, rounds in all and a `Progress`: a short
-            text with ``round``, ``run`` and ``metrics``.
+        on_round: Called after each round, as in `run`.
         figures: Format in which pictures are written beside PNG: pdf or svg.
         **settings: Settings of `run`.
     """

@@ -1,4 +1,4 @@
-"""Errors in a user's input, and refusals by the other side of a federation."""
+"""Errors in a user's input, refusals by the other side of a federation, faults of the machine."""
 
 from __future__ import annotations
 
@@ -49,6 +49,14 @@ class RefusedError(Exception):
     """Refusal by the other side of a federation: wrong certificate, other federation, a policy.
 
     The command line prints it as one line and exits with code 3.
+    """
+
+
+class StoppedError(Exception):
+    """Work that the machine ended, such as by killing a process; it can be gone on with.
+
+    The command line prints it as one line and exits with code 4, as it does for an `OSError`: a
+    full disk, a directory that is gone or read-only.
     """
 
 

@@ -8,15 +8,24 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from comity.errors import UserError, unknown
 
 
 class Settings(BaseModel):
-    """A frozen set of named values; unknown names are refused."""
+    """A frozen set of named values; unknown names and numbers that are not finite are refused."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, validate_default=True, allow_inf_nan=False
+    )
+
+    @field_validator("*")
+    @classmethod
+    def _of_64_bits(cls, value: Any) -> Any:
+        if isinstance(value, int) and not -(2**63) <= value < 2**63:
+            raise ValueError("must be a number of 64 bits")
+        return value
 
 
 def setting(

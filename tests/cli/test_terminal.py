@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import signal
 import subprocess
 import sys
 from functools import partial
 
 import pytest
 from rich.console import Console
+from rich.table import Table
 
+from comity import cli
 from comity.cli import terminal
+from comity.errors import StoppedError, UserError
 
 
 def call(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -76,3 +81,89 @@ def test_ctrl_c_is_followed_by_how_to_go_on(capsys):
     with pytest.raises(KeyboardInterrupt), terminal.progress("p", "comity resume r"):
         raise KeyboardInterrupt
     assert capsys.readouterr().err == "interrupted; go on with: comity resume r\n"
+
+
+def test_sighup_ends_with_how_to_go_on_unless_it_is_ignored(capsys):
+    before = signal.getsignal(signal.SIGHUP)
+    try:
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)  # nohup
+        with terminal.progress("p", "comity resume r"):
+            signal.raise_signal(signal.SIGHUP)
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
+        with pytest.raises(SystemExit) as end, terminal.progress("p", "comity resume r"):
+            signal.raise_signal(signal.SIGHUP)
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    assert end.value.code == 129
+    assert capsys.readouterr().err == "interrupted; go on with: comity resume r\n"
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (StoppedError("worker process 7 was ended"), "worker process 7 was ended"),
+        (
+            OSError(errno.ENOSPC, "No space left on device", "r/history.jsonl"),
+            "r/history.jsonl: No space left on device",
+        ),
+        (OSError(errno.EROFS, "Read-only file system"), "Read-only file system"),
+        (OSError("odd"), "odd"),
+    ],
+)
+def test_what_the_machine_stops_is_one_line_with_how_to_go_on(error, words, monkeypatch, capsys):
+    def stop():
+        with terminal.progress("p[/b]", "comity resume r"):
+            raise error
+
+    monkeypatch.setattr(cli, "app", lambda **options: stop())
+    with pytest.raises(SystemExit) as end:
+        cli.main()
+    assert end.value.code == 4
+    assert capsys.readouterr().err == f"comity: stopped: {words}; go on with: comity resume r\n"
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError("Unable to allocate 8 EiB"),
+        RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried 8 EiB"),
+    ],
+)
+def test_memory_that_is_not_there_is_one_line(error, monkeypatch, capsys):
+    def ask(**options):
+        raise error
+
+    monkeypatch.setattr(cli, "app", ask)
+    with pytest.raises(SystemExit) as end:
+        cli.main()
+    assert end.value.code == 4
+    assert f"not enough memory ({error})" in capsys.readouterr().err
+
+
+def test_defects_are_not_hidden(monkeypatch):
+    def fail(**options):
+        raise RuntimeError("a defect")
+
+    monkeypatch.setattr(cli, "app", fail)
+    with pytest.raises(RuntimeError, match="a defect"):
+        cli.main()
+
+
+def test_brackets_in_data_are_text(capsys):
+    table = Table(title="[/b]")
+    table.add_column("a[/b]")
+    table.add_row("[/b] [bold]x")
+    terminal.print_tables(table, footer="Report: o[/b]/report.html", sentences=["[/b]"])
+    output = capsys.readouterr().out
+    assert output.count("[/b]") == 5
+    assert "[bold]x" in output
+
+
+def test_an_error_is_one_line_without_control_codes(monkeypatch, capsys):
+    def refuse(**options):
+        raise UserError("name 'a\nb\x1b[2J' is odd.")
+
+    monkeypatch.setattr(cli, "app", refuse)
+    with pytest.raises(SystemExit):
+        cli.main()
+    assert capsys.readouterr().err == "comity: name 'a\\nb\\x1b[2J' is odd.\n"

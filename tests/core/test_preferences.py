@@ -134,11 +134,22 @@ def test_a_wrong_file_is_named_with_row_and_reason(tmp_path, content, words):
 
 
 @pytest.mark.parametrize(
-    "spec", ["nonsense", "dirichlet:-1", "dirichlet:x", "shared:1,2", "shared:", "missing.csv"]
+    "spec",
+    [
+        *("nonsense", "dirichlet:-1", "dirichlet:x", "shared:1,2", "shared:", "missing.csv"),
+        *("dirichlet:inf", "dirichlet:1e400", "dirichlet:1e308", "dirichlet:nan", "dirichlet:"),
+    ],
 )
 def test_wrong_specifications_are_refused(spec):
     with pytest.raises(UserError, match=r"preferences: .*" + spec.split(":")[0]):
         preferences(spec, 4, 2, 1)
+
+
+def test_a_cell_without_end_is_refused(tmp_path):
+    file = tmp_path / "p.csv"
+    file.write_text("0.5," + "5" * 200_000 + "\n")
+    with pytest.raises(UserError, match=r"p\.csv"):
+        preferences(str(file), 1, 2, 1)
 
 
 def test_an_empty_row_is_a_preference_that_is_not_known_here():

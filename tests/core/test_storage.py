@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+import errno
+import json
+import os
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from comity.core import storage
-from comity.core.storage import add_prefix, load_values, save_values, strip_prefix, write_whole
+from comity.core.storage import (
+    add_prefix,
+    append,
+    load_values,
+    own_directory,
+    remove_leftovers,
+    save_values,
+    strip_prefix,
+    write_whole,
+)
 from comity.errors import UserError
 
 ARRAYS = {"a": np.arange(6, dtype=np.float64).reshape(2, 3), "b": np.array([1, 2], dtype=np.int64)}
@@ -62,13 +74,87 @@ def test_a_whole_file_replaces_the_old_one_and_leaves_nothing_behind(tmp_path):
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_files_that_differ_in_their_suffix_are_written_side_by_side(tmp_path, monkeypatch):
-    """The unfinished copies of page.html and page.json have different names."""
+def test_unfinished_copies_have_names_of_their_own(tmp_path, monkeypatch):
+    """Neither page.html and page.json nor two processes write into the same copy."""
     parts = []
-    monkeypatch.setattr(storage, "_commit", lambda part, path: parts.append(part.name))
+    monkeypatch.setattr(Path, "replace", lambda part, path: parts.append(part.name))
     write_whole(tmp_path / "page.html", b"")
     write_whole(tmp_path / "page.json", b"")
-    assert parts == ["page.html.part", "page.json.part"]
+    monkeypatch.setattr(storage.os, "getpid", lambda: 7)
+    write_whole(tmp_path / "page.json", b"")
+    assert len(set(parts)) == 3
+    assert parts[2] == "page.json.7.part"
+
+
+def test_parts_that_a_killed_process_left_are_removed_and_nothing_else(tmp_path):
+    for name in ("page.html.7.part", ".tmpAbC123", "checkpoint.part", "page.html", ".lock"):
+        (tmp_path / name).write_text("")
+    (tmp_path / "directory.part").mkdir()
+    remove_leftovers(tmp_path, tmp_path / "none")
+    assert {path.name for path in tmp_path.iterdir()} == {"page.html", ".lock", "directory.part"}
+
+
+def test_links_are_replaced_or_refused_never_followed(tmp_path):
+    target = tmp_path / "target"
+    target.write_bytes(b"precious")
+    link = tmp_path / "results.json"
+    link.symlink_to(target)
+    (tmp_path / f"results.json.{os.getpid()}.part").symlink_to(target)
+    write_whole(link, b"new")
+    assert (link.read_bytes(), target.read_bytes()) == (b"new", b"precious")
+    assert not link.is_symlink()
+    link.unlink()
+    link.symlink_to(target)
+    with pytest.raises(OSError, match=r"results\.json"):
+        append(link, b"more")
+    assert target.read_bytes() == b"precious"
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "models").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(UserError, match="models is a link"):
+        own_directory(tmp_path / "models")
+
+
+def test_a_write_that_fails_names_the_file_and_leaves_no_part(tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(storage.os, "fsync", full)
+    with pytest.raises(OSError, match="No space left") as caught:
+        save_values(tmp_path / "state.safetensors", ARRAYS, VALUES)
+    assert caught.value.filename == str(tmp_path / "state.safetensors")
+    assert caught.value.errno == errno.ENOSPC
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_equal_content_has_equal_bytes(tmp_path):
+    for name in ("a", "b"):
+        save_values(tmp_path / name, ARRAYS, VALUES)
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+
+
+def test_any_changed_byte_is_found(tmp_path):
+    """The header's length, every byte of the header, of the checksum and of the arrays."""
+    path = tmp_path / "state.safetensors"
+    save_values(path, ARRAYS, VALUES)
+    whole = path.read_bytes()
+    for place in range(len(whole)):
+        for flip in (1, 32):
+            changed = bytearray(whole)
+            changed[place] ^= flip
+            path.write_bytes(changed)
+            try:
+                arrays, values = load_values(path)
+            except UserError as error:
+                assert "state.safetensors is damaged" in str(error)  # noqa: PT017
+            else:  # spaces around the header's JSON mean nothing
+                assert values == VALUES
+                assert all((arrays[name] == array).all() for name, array in ARRAYS.items())
+
+
+def test_files_of_versions_without_checksums_are_read(tmp_path):
+    path = tmp_path / "old.safetensors"
+    path.write_bytes(storage.save(ARRAYS, metadata={"comity": json.dumps(VALUES)}))
+    assert load_values(path)[1] == VALUES
 
 
 def cut(path: Path) -> None:
@@ -76,7 +162,7 @@ def cut(path: Path) -> None:
 
 
 def foreign(path: Path) -> None:
-    storage.save_file(ARRAYS, path)  # a safetensors file without our metadata
+    path.write_bytes(storage.save(ARRAYS))  # a safetensors file without our metadata
 
 
 @pytest.mark.parametrize("damage", [cut, foreign, Path.unlink, lambda p: p.write_text("?")])

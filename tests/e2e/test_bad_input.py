@@ -249,6 +249,7 @@ def test_one_line_that_names_it(case, tmp_path, monkeypatch, capsys):
     (tmp_path / "number.toml").write_text('problem = "deep-sea-treasure"\nsearch = 3\n')
     (tmp_path / "broken.toml").write_text("problem = \n")
     (tmp_path / "taken").mkdir()
+    (tmp_path / "taken" / "notes.txt").write_text("mine")
     refused(arguments, words, tmp_path, monkeypatch, capsys)
 
 

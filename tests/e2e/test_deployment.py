@@ -248,7 +248,7 @@ def test_an_interrupted_party_says_how_to_go_on(number, code, pair):
     second = Parties(pair.file)
     second.start("site-0")
     assert second.wait("site-0", seconds=60) == {"site-0": 2}
-    assert "another process is at work as site-0" in pair.log("site-0")
+    assert "site-0 is in use: process" in pair.log("site-0")
     for party, command in (("site-0", "join site-0.toml"), ("server", "serve federation.toml")):
         pair.signal(party, number)
         assert pair.wait(party, seconds=60) == {party: code}

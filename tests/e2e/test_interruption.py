@@ -117,7 +117,8 @@ def test_damage_is_one_line_and_loses_nothing(comity):
     text = config.read_text()
     config.write_text(text.replace("clients = 4", "clients = 5"))
     said = comity("resume", "r", code=2).stderr
-    assert "does not fit" in said
+    assert "config.toml was edited" in said
+    assert "clients is 5, it was 4" in said
     config.write_text(text)
     comity("resume", "r")
 

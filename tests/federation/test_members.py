@@ -429,7 +429,7 @@ def test_one_site_is_one_process(tmp_path):
     file = banks.members["bank-b"].file
     with (
         occupied(file),
-        pytest.raises(UserError, match="another process is at work as bank-b"),
+        pytest.raises(UserError, match="bank-b is in use: process"),
         occupied(file),
     ):
         pass

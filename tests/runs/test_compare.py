@@ -10,6 +10,7 @@ import pytest
 
 import tests.tiny  # noqa: F401  (which registers its problems)
 from comity.configuration import read_toml
+from comity.core.locks import held
 from comity.errors import UserError
 from comity.problems import find, register
 from comity.runs.compare import (
@@ -48,6 +49,49 @@ def test_entries_under_several_encodings():
         with_encodings(entries, ["int9"])
     with pytest.raises(UserError, match="at least one"):
         with_encodings(entries, [])
+
+
+@pytest.mark.parametrize("text", ["fedavg[", "fedavg[x", "fedavg]", "fedavg[]x"])
+def test_what_is_no_entry_is_refused_by_its_name(text):
+    with pytest.raises(UserError, match=r"algorithms: 'fedavg"):
+        start_comparison("tiny-treasure", algorithms=split_entries(text), **SHORT)
+
+
+@pytest.mark.parametrize("preferences", [3, [], {}])
+def test_preferences_that_are_none_are_refused(preferences):
+    with pytest.raises(UserError, match="preferences = "):
+        start_comparison("tiny-treasure", algorithms=["fedavg"], preferences=preferences, **SHORT)
+
+
+def test_entries_whose_names_look_alike_are_runs_of_their_own(tmp_path):
+    entries = ["fedpref[threshold=2.5%]", "fedpref[threshold=2.5]"]
+    path = start_comparison(
+        "tiny-treasure", algorithms=entries, seeds=1, out=tmp_path / "c", **SHORT
+    )
+    comparison = run_plan(path)
+    runs = [run for same in comparison.runs.values() for run in same]
+    assert len({run.path for run in runs}) == 2
+    thresholds = [run.configuration.algorithm_settings["threshold"] for run in runs]
+    assert thresholds[0] != thresholds[1]
+
+
+def test_a_run_that_is_not_of_the_plan_is_refused(tmp_path):
+    path = start_comparison(
+        "tiny-treasure", algorithms=["fedavg"], seeds=1, out=tmp_path / "c", **SHORT
+    )
+    (run,) = next(iter(run_plan(path).runs.values()))
+    config = run.path / "config.toml"
+    config.write_text(config.read_text().replace("seed = 1", "seed = 2"))
+    with pytest.raises(UserError, match="seed is 2, it was 1 in its plan"):
+        run_plan(path)
+
+
+def test_a_second_process_is_told_who_works_at_a_comparison(tmp_path):
+    path = start_comparison(
+        "tiny-treasure", algorithms=["fedavg"], seeds=1, out=tmp_path / "c", **SHORT
+    )
+    with held(path), pytest.raises(UserError, match="c is in use: process"):
+        run_plan(path)
 
 
 def test_settings_are_merged_table_by_table():

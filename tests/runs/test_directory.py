@@ -7,10 +7,14 @@ import pytest
 
 from comity.core.fleet import Fleet
 from comity.errors import UserError
+from comity.runs import base
 from comity.runs.directory import Run
 from comity.runs.model_files import load_model
 from comity.runs.spans import Spans
 from tests.tiny import tiny
+
+NAMED = {"problem": "tiny", "algorithm": "fedavg"}
+"""What results have at least."""
 
 
 @pytest.fixture
@@ -56,12 +60,82 @@ def test_checkpoints_come_back_as_they_were(run):
     assert checkpoint[1]["seconds"] == 1.5
 
 
+def test_the_history_is_on_the_disk_before_the_checkpoint(run, monkeypatch):
+    order = []
+    monkeypatch.setattr(base, "sync", lambda path: order.append(path.name))
+    monkeypatch.setattr(base, "save_values", lambda path, *_: order.append(path.name))
+    run.append_history({"round": 1})
+    run.save_checkpoint({}, {})
+    assert order == ["history.jsonl", "checkpoint.safetensors"]
+
+
+def test_a_history_that_is_not_that_of_the_checkpoint_is_refused(run):
+    for number in (1, 2):
+        run.append_history({"round": number, "bytes": 17})
+    run.save_checkpoint({}, {"seconds": 1.0})
+    run.append_history({"round": 3, "bytes": 17})
+    path = run.path / "history.jsonl"
+    whole = path.read_bytes()
+    again = Run.open(run.path)
+    again.load_checkpoint()
+    again.cut_history(2)  # what was written after the checkpoint is cut
+    assert len(again.history) == 2
+    path.write_bytes(whole.replace(b"17", b"18", 1))  # as long as before, and still JSON
+    with pytest.raises(UserError, match="its 2 rounds are not those of the checkpoint"):
+        again.cut_history(2)
+    path.write_bytes(whole[:40])
+    with pytest.raises(UserError, match="damaged: 2 of 3 rounds are left"):
+        again.cut_history(3)
+
+
+def test_an_edited_configuration_is_refused_by_its_field(run):
+    run.save_checkpoint({}, {})
+    config = run.path / "config.toml"
+    text = config.read_text()
+    config.write_text("# a comment changes nothing\n" + text)
+    assert Run.open(run.path).load_checkpoint() is not None
+    for before, after, words in (
+        ("seed = 1", "seed = 3", "seed is 3, it was 1"),
+        ('keep = "best"', 'keep = "last"', "keep is 'last', it was 'best'"),
+        ("local_steps = 48", "local_steps = 49", r"dqn\.local_steps is 49, it was 48"),
+        ("guard = false\n", "", "guard is not set, it was False"),
+    ):
+        assert before in text
+        config.write_text(text.replace(before, after))
+        with pytest.raises(UserError, match=words):
+            Run.open(run.path).load_checkpoint()
+
+
+@pytest.mark.parametrize("line", ["{", "[]", "null", "3", "\xff"])
+def test_a_damaged_line_of_the_history_is_named(run, line):
+    run.append_history({"round": 1})
+    with (run.path / "history.jsonl").open("ab") as file:
+        file.write(line.encode("latin-1"))
+    with pytest.raises(UserError, match=r"history\.jsonl is damaged: line 2"):
+        _ = run.history
+
+
+@pytest.mark.parametrize("text", ["{}", "[]", "null", '{"problem": {"a": []}}'])
+def test_results_that_are_none_are_named(run, text):
+    (run.path / "results.json").write_text(text)
+    with pytest.raises(UserError, match=r"results\.json is damaged"):
+        _ = run.results
+
+
+def test_models_are_not_written_through_a_link(run, tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+    (run.path / "models").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(UserError, match="models is a link"):
+        run.save_models(Fleet.of(run.configuration.get_module(), 2))
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
 def test_vectors_have_nan_where_a_score_is_undefined(run):
     clients = [
         {"objectives": {"treasure": 8.2, "time": -3.0}},
         {"objectives": {"treasure": None, "time": -1.0}, "objectives_last": {"a": 1.0, "b": 2.0}},
     ]
-    run.save_results({"per_client": clients}, 2.5, {"clients": 2.0, "server": 0.25})
+    run.save_results({**NAMED, "per_client": clients}, 2.5, {"clients": 2.0, "server": 0.25})
     np.testing.assert_array_equal(run.vectors, [[8.2, -3.0], [np.nan, -1.0]])
     np.testing.assert_array_equal(run.vectors_last, [[8.2, -3.0], [1.0, 2.0]])
     assert run.seconds == 2.5
@@ -91,7 +165,7 @@ def test_spans_and_models_come_back_as_they_were(run):
 
 
 def test_clients_and_preferences_that_a_run_lacks_are_named(run):
-    run.save_results({"per_client": [{"client": 0}, {"client": 1}]}, 0.0)
+    run.save_results({**NAMED, "per_client": [{"client": 0}, {"client": 1}]}, 0.0)
     with pytest.raises(UserError, match=r"client = 2: .* it has 0 to 1"):
         run.model(2)
     with pytest.raises(UserError, match=r"2 objectives .* got 3 weights"):

@@ -58,7 +58,8 @@ def test_execution_tells_every_round_and_draws_nothing(tmp_path, monkeypatch):
     assert rounds == [(1, 3), (2, 3), (3, 3)]
     assert [line["round"] for line in run.history[:-1]] == [1, 2, 3]
     assert {path.name for path in run.path.iterdir()} == {
-        *("config.toml", "history.jsonl", "models", "results.json", "timing.json"),
+        *("checksums.json", "config.toml", "history.jsonl", "models", "results.json"),
+        "timing.json",
     }
     assert set(run.spent) == {"clients", "server"}
     other = Run.create(tmp_path / "b", configuration)
@@ -74,7 +75,7 @@ def test_a_checkpoint_of_another_run_is_refused(tmp_path, monkeypatch):
     (other.path / "checkpoint.safetensors").write_bytes(
         (run.path / "checkpoint.safetensors").read_bytes()
     )
-    with pytest.raises(UserError, match="checkpoint does not fit its configuration"):
+    with pytest.raises(UserError, match="clients is 3, it was 2"):
         execute(other)
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
 
 from comity.core.typing import OnRound
+from comity.errors import StoppedError
 from comity.problems import find
 from comity.runs.parallel import Job, run_jobs
 
@@ -44,6 +46,16 @@ def test_the_fault_of_a_job_reaches_its_caller(tmp_path):
     jobs = [Job(tmp_path / name, 1) for name in "ab"]
     with pytest.raises(ValueError, match=r"[ab]"):
         run_jobs(jobs, fail, find("deep-sea-treasure"), 2, None)
+
+
+def die(path: Path, on_round: OnRound) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_a_killed_worker_is_one_clear_error(tmp_path):
+    jobs = [Job(tmp_path / name, 1) for name in "ab"]
+    with pytest.raises(StoppedError, match="a worker process was ended from outside"):
+        run_jobs(jobs, die, find("deep-sea-treasure"), 2, None)
 
 
 def test_no_jobs_are_no_work(tmp_path):

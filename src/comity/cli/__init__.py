@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import sys
 from typing import Annotated, Any, NoReturn
 
@@ -20,10 +21,17 @@ from comity.cli import (
     search,
     show,
 )
-from comity.errors import RefusedError, UserError
+from comity.cli.terminal import fault
+from comity.errors import RefusedError, StoppedError, UserError
 from comity.version import __version__
 
 _USAGE_ERROR: Any = typer.BadParameter.__base__  # raised for a wrong option or argument
+
+_NAMES = (errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR, errno.EINVAL, errno.ELOOP)
+"""Errors of the system that are about a name which the user gave."""
+
+_TORCHS_MEMORY = "can't allocate memory"
+"""What torch's `RuntimeError` says where Python has a `MemoryError`."""
 
 app = typer.Typer(
     name="comity",
@@ -71,7 +79,8 @@ def main() -> NoReturn:
     """Run the command line.
 
     A mistake in the user's input is one line and exit code 2, a refusal by the other side of a
-    federation is one line and exit code 3, Ctrl-C is exit code 130.
+    federation is one line and exit code 3, work that the machine stopped is one line and exit code
+    4, Ctrl-C is exit code 130.
     """
     try:
         code = app(prog_name="comity", standalone_mode=False)
@@ -79,6 +88,13 @@ def main() -> NoReturn:
         _fail(str(error))
     except RefusedError as error:
         _fail(str(error), 3)
+    except (StoppedError, OSError) as error:
+        named = isinstance(error, OSError) and error.errno in _NAMES
+        _fail(fault(error), 2 if named else 4)
+    except (MemoryError, RuntimeError) as error:
+        if isinstance(error, RuntimeError) and _TORCHS_MEMORY not in str(error):
+            raise
+        _fail(f"stopped: there is not enough memory ({error})", 4)
     except _USAGE_ERROR as error:
         _fail(error.format_message().replace("Value error, ", ""))
     except (KeyboardInterrupt, typer.Abort):
@@ -87,5 +103,6 @@ def main() -> NoReturn:
 
 
 def _fail(message: str, code: int = 2) -> NoReturn:
-    print(f"comity: {message}", file=sys.stderr)
+    line = "".join(c if c.isprintable() else repr(c)[1:-1] for c in message)  # one line, no codes
+    print(f"comity: {line}", file=sys.stderr)
     sys.exit(code)

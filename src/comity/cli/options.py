@@ -138,7 +138,7 @@ Set = Annotated[
     list[str] | None,
     typer.Option("--set", help="Any setting: --set fedpref.top_r=0.4 --set dqn.local_steps=500."),
 ]
-Out = Annotated[Path | None, typer.Option(help="Directory to write; must not exist yet.")]
+Out = Annotated[Path | None, typer.Option(help="Directory to write: a new one, or an empty one.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
 Seeds = Annotated[str, typer.Option(help="Number of seeds (5), or the seeds (11,17,29).")]
 
@@ -254,7 +254,7 @@ def seeds_of(text: str) -> int | list[int]:
         numbers = [int(part) for part in text.split(",") if part.strip()]
     except ValueError:
         numbers = []
-    if not numbers or min(numbers) < 0 or ("," not in text and numbers[0] < 1):
+    if not numbers or min(numbers) < 0 or ("," not in text and not 1 <= numbers[0] <= 10_000):
         raise UserError(f"--seeds {text}: give a number of seeds (5) or a list (11,17,29).")
     return numbers if "," in text else numbers[0]
 

@@ -57,7 +57,7 @@ def reproduce(
     from comity.report.tables import reproduction_table, search_reproduction_table
     from comity.reproductions import TABLES, clusterings, federations, searches
     from comity.runs.entries import split_entries
-    from comity.runs.execute import free_path
+    from comity.runs.places import free_path
 
     if list_tables:
         _show_list(as_json)

@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from comity.errors import StoppedError
+
 if TYPE_CHECKING:
     from rich.table import Table
 
@@ -25,12 +27,12 @@ if TYPE_CHECKING:
 def progress(title: str, go_on: str) -> Iterator[Callable[[int, int, str], None]]:
     """Show a progress bar with remaining time on standard error.
 
-    Yields the function to call after each round. SIGTERM ends what is under way as Ctrl-C does,
-    with exit code 143.
+    Yields the function to call after each round. SIGTERM and SIGHUP end what is under way as Ctrl-C
+    does, with exit codes 143 and 129.
 
     Args:
         title: The text before the bar.
-        go_on: How to go on after Ctrl-C or SIGTERM, which is printed then.
+        go_on: How to go on after an interruption, which is printed then.
     """
     from rich.console import Console
     from rich.progress import (
@@ -41,15 +43,15 @@ def progress(title: str, go_on: str) -> Iterator[Callable[[int, int, str], None]
         TimeRemainingColumn,
     )
 
-    console = Console(stderr=True)
+    console = Console(stderr=True, markup=False)
     bar = Progress(
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         TextColumn("{task.fields[count]}"),
         TimeElapsedColumn(),
         TextColumn("left:"),
         TimeRemainingColumn(),
-        TextColumn("{task.fields[text]}"),
+        TextColumn("{task.fields[text]}", markup=False),
         console=console,
         disable=not console.is_terminal,
     )
@@ -71,7 +73,10 @@ def progress(title: str, go_on: str) -> Iterator[Callable[[int, int, str], None]
 
 @contextmanager
 def interruptible(go_on: str) -> Iterator[None]:
-    """Say how to go on after Ctrl-C and after SIGTERM, which then ends the process with 143.
+    """Say how to go on after an interruption.
+
+    SIGTERM ends the process with code 143, and SIGHUP with 129 unless it is ignored (nohup). Where
+    the machine stops the work, as a full disk does, the error says how to go on.
 
     Args:
         go_on: The command.
@@ -81,11 +86,22 @@ def interruptible(go_on: str) -> Iterator[None]:
         sys.exit(128 + number)
 
     signal.signal(signal.SIGTERM, end)
+    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, end)
     try:
         yield
+    except (StoppedError, OSError) as error:
+        raise StoppedError(f"stopped: {fault(error)}; go on with: {go_on}") from None
     except (KeyboardInterrupt, SystemExit):
         print(f"interrupted; go on with: {go_on}", file=sys.stderr)
         raise
+
+
+def fault(error: StoppedError | OSError) -> str:
+    """Return in words how the machine ended the work: ``r/history.jsonl: disk is full``."""
+    if isinstance(error, StoppedError) or error.strerror is None:
+        return str(error)
+    return error.strerror if error.filename is None else f"{error.filename}: {error.strerror}"
 
 
 def print_json(value: dict[str, Any]) -> None:
@@ -102,14 +118,16 @@ def print_tables(*tables: Table, footer: str = "", sentences: Sequence[str] = ()
 
     from comity.report.tables import fit
 
+    # names and cells of data may have brackets, which are not rich's markup
+    console = Console(markup=False)
     for sentence in sentences:
-        Console().print(sentence, markup=False, highlight=False)
+        console.print(sentence, highlight=False)
     if sentences:
         print()
     for table in tables:
-        Console(width=fit(table, Console().width)).print(table)
+        Console(width=fit(table, console.width), markup=False).print(table)
     if footer:
-        Console().print(footer, soft_wrap=True, highlight=False)
+        console.print(footer, soft_wrap=True, highlight=False)
 
 
 def _sentences(results: Mapping[str, Any]) -> list[str]:

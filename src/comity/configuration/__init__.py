@@ -6,7 +6,7 @@
 
 from comity.configuration.assemble import configure
 from comity.configuration.checks import check_complete
-from comity.configuration.files import parse_setting, read_toml
+from comity.configuration.files import difference, parse_setting, read_toml
 from comity.configuration.grids import axes, grid_entries, grids, with_grids
 from comity.configuration.layers import Layer, PresetEntry, merged, named_presets, preset, presets
 from comity.configuration.planning import contact_plan, planned, planned_sizes
@@ -25,6 +25,7 @@ __all__ = [
     "check_complete",
     "configure",
     "contact_plan",
+    "difference",
     "grid_entries",
     "grids",
     "merged",

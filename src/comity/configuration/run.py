@@ -54,7 +54,7 @@ class Configuration(Settings):
     preset: str = setting(
         DEFAULT_PRESET, "source of the papers' settings: default, or a name; see: list presets"
     )
-    clients: int = setting(20, "number of clients", at_least=1)
+    clients: int = setting(20, "number of clients", at_least=1, at_most=1_000_000)
     names: Names = setting(
         [], "names of the clients, in their order; default: those of the data's silos, if any"
     )
@@ -123,7 +123,9 @@ class Configuration(Settings):
         False, "leave the checkpoint, which only an unfinished run needs, in the directory"
     )
     chunk: int = setting(10, "clients trained as one stack by one process", at_least=1)
-    threads: int = setting(1, "threads of one process; more may change bits", at_least=1)
+    threads: int = setting(
+        1, "threads of one process; more may change bits", at_least=1, at_most=1024
+    )
     links: Links | None = setting(
         None, "links that exist at times only: a table with a contact plan and its rules"
     )

@@ -237,7 +237,7 @@ class Fleet(Arithmetic):
     def _largest(self, name: str, start: Fleet | None, top_r: float) -> tuple[Tensor, Tensor]:
         """Return the least magnitude among each row's top-R entries, and those entries' norm."""
         width = self.tensors[name][0].numel()
-        dropped = width - ceil(top_r * width - 1e-9)
+        dropped = width - max(1, ceil(top_r * width - 1e-9))
         least, norms = torch.zeros(self.size, 1), torch.zeros(self.size, 1)
         for rows, block in self._moved(name, start):
             if dropped > 0:

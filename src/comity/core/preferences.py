@@ -21,6 +21,8 @@ from comity.core.rng import stream
 from comity.core.typing import FloatArray, IntArray
 from comity.errors import UserError
 
+_LARGEST = 1e12  # parameter of a Dirichlet draw; far larger ones overflow to no weights at all
+
 KINDS = {
     "dirichlet": "Dirichlet(alpha) draws, alpha = 1 by default: dirichlet:0.5",
     "interior": "Dirichlet draws mixed with a share, 0.2 by default, of even weights: interior:0.4",
@@ -47,13 +49,13 @@ def preferences(
     """
     if not isinstance(spec, str):
         return checked(spec, clients, objectives, where="preferences", gaps=True)
-    kind, _, argument = spec.partition(":")
+    kind, colon, argument = spec.partition(":")
     generator = stream(seed, "preferences")
     if kind == "dirichlet":
-        alpha = _number(argument or "1", spec)
+        alpha = _number(argument if colon else "1", spec, below=_LARGEST)
         return generator.dirichlet([alpha] * objectives, size=clients)
     if kind == "interior":
-        even = _number(argument or "0.2", spec, below=1)
+        even = _number(argument if colon else "0.2", spec, below=1)
         draws = generator.dirichlet([1.0] * objectives, size=clients)
         return np.asarray((1 - even) * draws + even / objectives)
     if kind == "gaussian" and not argument:
@@ -89,7 +91,7 @@ def read_csv(path: Path, clients: int, objectives: int) -> FloatArray:
     """Return the preferences in a CSV file, one row per client; a first row of names is allowed."""
     try:
         rows = [row for row in csv.reader(path.read_text().splitlines()) if row]
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, ValueError, csv.Error) as error:
         raise UserError(f"preferences: cannot read {path}: {error}.") from None
     values: list[list[float]] = []
     for number, row in enumerate(rows, start=1):

@@ -2,79 +2,156 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save_file
+from safetensors.numpy import save
 
 from comity.core.typing import NamedArrays
 from comity.errors import UserError
 
 T = TypeVar("T")
+HEADER, CHECKSUM = "comity", "sha256"
+_DIGITS = 64  # of a checksum
 
 
 def save_values(path: Path, tensors: NamedArrays, values: Mapping[str, Any]) -> None:
     """Write arrays and plain values into one safetensors file, whole or not at all.
+
+    The header also has a checksum of everything else in the file.
 
     Args:
         path: The file; an old one is replaced in one step.
         tensors: Arrays by name.
         values: Whatever JSON holds; kept in the file's metadata.
     """
-    part = path.with_suffix(".part")
     arrays = {name: np.ascontiguousarray(value) for name, value in tensors.items()}
-    save_file(arrays, part, metadata={"comity": json.dumps(dict(values))})
-    _commit(part, path)
+    header = {**values, CHECKSUM: _checksum(arrays, values)}
+    # one entry of metadata: safetensors writes several in any order
+    write_whole(path, save(arrays, metadata={HEADER: json.dumps(header)}))
 
 
 def load_values(path: Path) -> tuple[NamedArrays, dict[str, Any]]:
     """Return the arrays and plain values that `save_values` wrote.
+
+    Files of versions up to 0.6.0 have no checksum, and are taken as they are.
 
     Raises:
         UserError: The file is missing, damaged or of another kind.
     """
     try:
         with safe_open(path, framework="numpy") as file:
-            values = json.loads((file.metadata() or {})["comity"])
-            return {name: file.get_tensor(name) for name in file.keys()}, values  # noqa: SIM118
-    except (SafetensorError, OSError, KeyError, ValueError) as error:
+            values = json.loads((file.metadata() or {})[HEADER])
+            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        if not isinstance(values, dict):
+            raise ValueError("its header is no table")
+        recorded = values.pop(CHECKSUM, None)
+        # a checksum under another name is one whose name was damaged
+        lost = recorded is None and any(_is_checksum(value) for value in values.values())
+        if lost or (recorded is not None and recorded != _checksum(arrays, values)):
+            raise ValueError("its content does not have its checksum")
+        return arrays, values
+    except KeyError as error:
+        raise UserError(f"{path} is damaged or not ours: it has no {error}.") from None
+    except (SafetensorError, OSError, TypeError, ValueError, RecursionError) as error:
         raise UserError(f"{path} is damaged or not ours: {error}.") from None
 
 
+def _checksum(arrays: NamedArrays, values: Mapping[str, Any]) -> str:
+    """Return the SHA-256 of arrays, with their names, types and shapes, and of values."""
+    digest = hashlib.sha256(json.dumps(dict(values)).encode())
+    for name in sorted(arrays):
+        array = arrays[name]
+        digest.update(json.dumps([name, array.dtype.str, list(array.shape)]).encode())
+        digest.update(array.data if array.size else b"")
+    return digest.hexdigest()
+
+
+def _is_checksum(value: object) -> bool:
+    return isinstance(value, str) and len(value) == _DIGITS
+
+
 def write_whole(path: Path, content: bytes) -> None:
-    """Write a file so that the old or the new content is there at any moment, never a part."""
-    part = path.with_suffix(path.suffix + ".part")
-    part.write_bytes(content)
-    _commit(part, path)
+    """Write a file so that the old or the new content is there at any moment, never a part.
 
-
-def json_bytes(value: Mapping[str, Any]) -> bytes:
-    """Return plain values as the content of a JSON file."""
-    return (json.dumps(value, indent=2) + "\n").encode()
-
-
-def read_json(path: Path) -> dict[str, Any]:
-    """Return the content of a JSON file.
-
-    Raises:
-        UserError: The file is missing or damaged.
+    A link in its place is replaced, not followed. An `OSError` names the file.
     """
-    try:
-        return dict(json.loads(path.read_text()))
-    except (OSError, ValueError) as error:
-        raise UserError(f"{path} is damaged: {error}.") from None
+    # two processes that draw the same report do not write into each other's part
+    part = path.with_name(f"{path.name}.{os.getpid()}.part")
+    with naming(path):
+        try:
+            part.unlink(missing_ok=True)
+            with part.open("xb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            part.replace(path)
+        except OSError:
+            with suppress(OSError):
+                part.unlink(missing_ok=True)
+            raise
+        _sync_directory(path.parent)
 
 
-def _commit(part: Path, path: Path) -> None:
-    """Move a finished file to its place, once its content is on the disk."""
-    with part.open("rb") as file:
+def append(path: Path, content: bytes) -> None:
+    """Add to the end of a file, which is created if need be; a link is refused."""
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW
+    with naming(path), os.fdopen(os.open(path, flags, 0o666), "ab") as file:
+        file.write(content)
+
+
+def sync(path: Path) -> None:
+    """Return once the content of a file is on the disk; a missing one is no fault."""
+    with suppress(FileNotFoundError), naming(path), path.open("rb") as file:
         os.fsync(file.fileno())
-    part.replace(path)
+
+
+def own_directory(path: Path) -> Path:
+    """Return a directory inside another one, created if need be; a link is refused."""
+    with naming(path):
+        path.mkdir(exist_ok=True)
+    if path.is_symlink():
+        raise UserError(f"{path} is a link; files are not written through links. Remove it.")
+    return path
+
+
+def is_leftover(path: Path) -> bool:
+    """Whether a file is the part of one that a killed process did not finish."""
+    return path.suffix == ".part" or path.name.startswith(".tmp")
+
+
+def remove_leftovers(*directories: Path) -> None:
+    """Remove what killed processes left unfinished."""
+    for directory in directories:
+        for path in directory.iterdir() if directory.is_dir() else ():
+            if is_leftover(path) and (path.is_file() or path.is_symlink()):
+                path.unlink(missing_ok=True)
+
+
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Give an `OSError` inside the name of the file that it is about."""
+    try:
+        yield
+    except OSError as error:
+        raise type(error)(error.errno, error.strerror or str(error), str(path)) from None
+
+
+def _sync_directory(path: Path) -> None:
+    """Bring a directory's new entries to the disk, where its file system knows how."""
+    with suppress(OSError):
+        handle = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
 
 
 def strip_prefix(values: Mapping[str, T], prefix: str) -> dict[str, T]:

@@ -122,6 +122,10 @@ def learn_attribute(
     if len(groups) < 2:
         raise UserError(f"{about}: there must be at least two groups, got {list(groups)}.")
     for group, rule in groups.items():
+        if not isinstance(rule, str | Sequence):
+            raise UserError(
+                f"{about}: group '{group}' is {rule!r}; give a list of values, or a rule in quotes."
+            )
         for value in () if isinstance(rule, str) else rule:
             if plain_text(value) not in map(plain_text, values):
                 raise unknown(f"value of column '{column}' in group '{group}'", value, values)
@@ -147,6 +151,11 @@ def declared_attribute(name: str, description: Mapping[str, object]) -> Attribut
             f"{where}: say its column and at least two groups, e.g. {{column = 'age', groups = "
             "{young = '< 30', old = '>= 30'}}."
         )
+    for group, rule in groups.items():
+        if not isinstance(rule, str | Sequence):
+            raise UserError(
+                f"{where}: group '{group}' is {rule!r}; give a list of values, or a rule in quotes."
+            )
     attribute = Attribute(name, column, _rules(groups))
     for _, rule in attribute.groups:
         if isinstance(rule, str) and rule != REST:

@@ -21,6 +21,8 @@ from comity.errors import UserError
 
 SPLIT = "70:10:20"
 """Default parts of a client's rows for training, validation and test."""
+LARGEST = 1e12
+"""Largest number in a rule; far larger ones overflow."""
 ATTEMPTS = 1000
 """Draws of a capped Dirichlet partition before it counts as impossible."""
 LEAST = 40
@@ -391,6 +393,6 @@ def _positive(text: str, where: str) -> float:
         value = float(text)
     except ValueError:
         value = 0.0
-    if not 0 < value < float("inf"):
+    if not 0 < value <= LARGEST:
         raise UserError(f"{where} needs a positive number in place of '{text}'.")
     return value

@@ -141,15 +141,15 @@ def _decoded(path: Path, where: str, encoding: str | None) -> tuple[str, str]:
         encoding = _found_encoding(content)
     try:
         decoded = content.decode(encoding)
-    except LookupError:
-        raise UserError(
-            f"{where}: there is no encoding '{encoding}'; say utf-8, latin-1 or cp1252."
-        ) from None
     except UnicodeDecodeError as error:
         line = content[: error.start].count(b"\n") + 1
         raise UserError(
             f"{where}: {path}, line {line} is not text in {encoding}; set another encoding, e.g. "
             "'latin-1', or save the file in UTF-8."
+        ) from None
+    except (LookupError, ValueError, AttributeError):
+        raise UserError(
+            f"{where}: there is no encoding '{encoding}'; say utf-8, latin-1 or cp1252."
         ) from None
     if "\0" in decoded:
         raise UserError(f"{where}: {path} is not text; save it as CSV in UTF-8.")

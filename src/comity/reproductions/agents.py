@@ -8,7 +8,8 @@ from typing import Any
 
 from comity.core.typing import OnRound
 from comity.errors import UserError
-from comity.runs.directory import CONFIG, Run
+from comity.runs.base import CONFIG
+from comity.runs.directory import Run
 from comity.runs.execute import execute_at
 from comity.runs.parallel import Work
 from comity.runs.pretraining import configure_pretraining, save_agent, start_pretraining

@@ -16,8 +16,8 @@ from comity.errors import UserError
 from comity.runs import compare
 from comity.runs.compare import Comparison
 from comity.runs.directory import Run
-from comity.runs.execute import free_path
 from comity.runs.parallel import Work
+from comity.runs.places import free_path
 from comity.searches import comparison as search_comparison
 from comity.searches.comparison import SearchComparison
 

@@ -14,7 +14,8 @@ import torch
 from comity.problems import DataProblem, Problem
 from comity.problems.fairness import FairnessProblem
 from comity.problems.praffl import PraFFLProblem
-from comity.runs.directory import CONFIG, GROUPS, RESULTS, Run
+from comity.runs.base import CONFIG, GROUPS, RESULTS
+from comity.runs.directory import Run
 from comity.runs.export import model_at, preference_at
 from comity.runs.group_schema import Measured
 from comity.runs.groups import FEW

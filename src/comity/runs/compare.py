@@ -5,9 +5,7 @@ A comparison is a directory of ordinary runs, so it can be interrupted and resum
 
 from __future__ import annotations
 
-import json
 import math
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,21 +23,25 @@ from comity.configuration import (
     read_toml,
     with_grids,
 )
+from comity.core.locks import held
 from comity.core.pareto import front, igd
-from comity.core.storage import write_whole
+from comity.core.storage import remove_leftovers, write_whole
 from comity.core.typing import FloatArray, OnRound
 from comity.errors import UserError
 from comity.problems import Problem, register, resolved
 from comity.problems import find as find_problem
+from comity.runs.base import CONFIG
+from comity.runs.checksums import read_json, save_sealed, verify
 from comity.runs.comparison_verdict import comparison_verdict, marks_of
 from comity.runs.contacts import save_contacts, with_own_contacts
 from comity.runs.differences import correct, gains_of
-from comity.runs.directory import CONFIG, Run
+from comity.runs.directory import Run
 from comity.runs.entries import entry_values, with_encodings
-from comity.runs.execute import check_workers, execute_at, free_path
+from comity.runs.execute import check_workers, execute_at
 from comity.runs.how_soon import check_target, with_how_soon
 from comity.runs.notebook import Shown
 from comity.runs.parallel import Job, Work, run_jobs
+from comity.runs.places import check_same, entry_names, free_path, make_directory
 from comity.runs.schema import ComparisonResults, ComparisonRow, Metrics, Spread
 
 PLAN, RESULTS, REFERENCE = "comparison.toml", "comparison.json", "reference_set.csv"
@@ -89,11 +91,14 @@ def start_comparison(
     elif isinstance(problem, Mapping):
         problem = resolved(problem)
     entries = with_grids([name_of(entry) for entry in algorithms], find_problem(problem))
+    kinds = [preferences] if isinstance(preferences, str | None) else preferences
+    if not isinstance(kinds, Sequence) or not kinds:
+        raise UserError(f"preferences = {preferences!r}: name one distribution, or several.")
     plan: dict[str, Any] = {
         "problem": problem,
         "algorithms": entries if encodings is None else with_encodings(entries, encodings),
         "seeds": seed_list(seeds),
-        "preferences": [preferences] if isinstance(preferences, str | None) else list(preferences),
+        "preferences": list(kinds),
         "settings": settings,
         **({} if target is None else {"target": target}),
     }
@@ -117,14 +122,7 @@ def seed_list(seeds: int | Sequence[int]) -> list[int]:
 
 def start(path: Path, file: str, plan: Mapping[str, Any]) -> None:
     """Create a comparison's directory with its plan in ``file``; an existing one is refused."""
-    try:
-        path.mkdir(parents=True)
-    except FileExistsError:
-        raise UserError(
-            f"out: {path} exists already. Choose another directory, or go on with an interrupted "
-            f"comparison: comity resume {path}"
-        ) from None
-    write_whole(path / file, tomli_w.dumps(plan).encode())
+    make_directory(path, file, tomli_w.dumps(plan).encode(), "comparison")
 
 
 def run_plan(
@@ -139,17 +137,21 @@ def run_plan(
         work: Brings the run in a directory to its end, in a process of its own; a named function.
     """
     check_workers(workers)
-    plan = read_toml(path / PLAN)
-    runs: dict[tuple[str, str], list[Run]] = {}
-    for (entry, preferences), seeds in configurations(plan).items():
-        name = re.sub(r"[^\w.+=-]+", "_", f"{entry}/{preferences}".replace("/", "|")).strip("_")
-        runs[entry, preferences] = [_run_at(path / name / f"seed-{c.seed}", c) for c in seeds]
-    unfinished = [run for entry_runs in runs.values() for run in entry_runs if not run.finished]
-    jobs = [Job(run.path, run.configuration.rounds) for run in unfinished]
-    problem = find_problem(plan["problem"])
-    run_jobs(jobs, work, problem, workers, on_round)
-    results = with_how_soon(tabulate(problem.name, runs, path), runs, plan.get("target"))
-    write_whole(path / RESULTS, (json.dumps(results, indent=2) + "\n").encode())
+    with held(path):
+        remove_leftovers(path)
+        plan = read_toml(path / PLAN)
+        planned = configurations(plan)
+        names = entry_names("/".join(key) for key in planned)
+        runs: dict[tuple[str, str], list[Run]] = {}
+        for key, seeds in planned.items():
+            place = path / names["/".join(key)]
+            runs[key] = [_run_at(place / f"seed-{c.seed}", c) for c in seeds]
+        unfinished = [run for entry_runs in runs.values() for run in entry_runs if not run.finished]
+        jobs = [Job(run.path, run.configuration.rounds) for run in unfinished]
+        problem = find_problem(plan["problem"])
+        run_jobs(jobs, work, problem, workers, on_round)
+        results = with_how_soon(tabulate(problem.name, runs, path), runs, plan.get("target"))
+        save_sealed(path / RESULTS, results, [PLAN, REFERENCE])
     return Comparison(path, results, runs)
 
 
@@ -157,7 +159,8 @@ def open_comparison(path: Path) -> Comparison:
     """Return the finished comparison in a directory."""
     if not (path / RESULTS).is_file():
         raise UserError(f"{path} is not finished. Go on with: comity resume {path}")
-    results: ComparisonResults = json.loads((path / RESULTS).read_text())
+    verify(path)
+    results = cast(ComparisonResults, read_json(path / RESULTS, ["problem", "rows"]))
     runs = {
         (row["algorithm"], row["preferences"]): [Run.open(path / place) for place in row["runs"]]
         for row in results["rows"]
@@ -172,8 +175,9 @@ def configurations(plan: Mapping[str, Any]) -> dict[tuple[str, str], list[Config
     names = {entry: find(v["algorithm"]).declaration.name for entry, v in entries.items()}
     if not entries or not plan["seeds"]:
         raise UserError("a comparison needs at least one algorithm and one seed.")
-    if len(entries) < len(plan["algorithms"]) or len(set(plan["seeds"])) < len(plan["seeds"]):
-        raise UserError("a comparison must not name an algorithm or a seed twice.")
+    for name in ("algorithms", "seeds", "preferences"):
+        if any(value in plan[name][:place] for place, value in enumerate(plan[name])):
+            raise UserError(f"{name}: a comparison must not name one twice.")
     tables = {key for key, value in plan["settings"].items() if isinstance(value, Mapping)}
     planned: dict[tuple[str, str], list[Configuration]] = {}
     for entry, own in entries.items():
@@ -204,7 +208,10 @@ def merge(common: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _run_at(path: Path, configuration: Configuration) -> Run:
-    return Run.open(path) if (path / CONFIG).is_file() else Run.create(path, configuration)
+    if not (path / CONFIG).is_file():
+        return Run.create(path, configuration)
+    check_same(path / CONFIG, configuration.to_toml())
+    return Run.open(path)
 
 
 # -- the table -----------------------------------------------------------------------------
@@ -226,7 +233,7 @@ def with_common_reference(comparisons: Mapping[str, Comparison]) -> dict[str, Co
     for name, comparison in comparisons.items():
         path, runs = comparison.path, comparison.runs
         results = tabulate(comparison.results["problem"], runs, path, union)
-        write_whole(path / RESULTS, (json.dumps(results, indent=2) + "\n").encode())
+        save_sealed(path / RESULTS, results, [PLAN, REFERENCE])
         common[name] = Comparison(path, results, runs)
     return common
 

@@ -17,7 +17,8 @@ from comity.errors import UserError
 from comity.federation.client_learner import client_learner
 from comity.problems import DataProblem, Problem
 from comity.problems.data import batch_of
-from comity.runs.directory import MODELS, Run
+from comity.runs.base import MODELS
+from comity.runs.directory import Run
 from comity.runs.export import load_exported
 from comity.runs.group_schema import Cross
 from comity.runs.results import finite

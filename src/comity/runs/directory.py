@@ -10,6 +10,7 @@ schema.json              of the user's own rows: columns, categories, scales of 
 spans.safetensors        what clients reach at many preferences, if their models take any
 groups.json              measures per client and attribute value, where labels are yes and no
 cross.json               every model on every client's data, once `comity cross` has been called
+checksums.json           SHA-256 of configuration, history and JSON files, written before results
 results.json             no times and no paths: equal runs have equal bytes
 timing.json              seconds: in all, at the clients, on the server
 report.html, *.png       the pictures
@@ -17,11 +18,10 @@ report.html, *.png       the pictures
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, Self, cast
+from typing import Any, cast
 
 import numpy as np
 from torch import nn
@@ -31,153 +31,17 @@ from comity.configuration import Configuration, configure, read_toml
 from comity.core.fleet import Fleet
 from comity.core.pareto import front
 from comity.core.preferences import checked
-from comity.core.storage import (
-    json_bytes,
-    load_values,
-    read_json,
-    save_values,
-    strip_prefix,
-    write_whole,
-)
+from comity.core.storage import load_values, own_directory, save_values, strip_prefix, write_whole
 from comity.core.typing import FloatArray, NamedArrays
 from comity.errors import UserError
-from comity.problems import without_rows
+from comity.runs.base import CONFIG, CROSS, GROUPS, MODELS, SERVER, SPANS, Directory
+from comity.runs.checksums import read_json, to_json
 from comity.runs.contacts import save_contacts, with_own_contacts
 from comity.runs.group_schema import Cross, Groups
 from comity.runs.model_files import about, load_model, save_model
 from comity.runs.notebook import history_rows, run_html
 from comity.runs.schema import HistoryEntry, Results
 from comity.runs.spans import Spans, load_spans, save_spans
-
-CONFIG, HISTORY, CHECKPOINT = "config.toml", "history.jsonl", "checkpoint.safetensors"
-RESULTS, TIMING, MODELS = "results.json", "timing.json", "models"
-SPANS, GROUPS, CROSS = "spans.safetensors", "groups.json", "cross.json"
-SCHEMA, SERVER = "schema.json", "server.safetensors"
-_WRITING = ("append_", "create", "cut_", "drop_", "make", "rewrite_", "save_")
-
-
-class Directory:
-    """A run or a search on disk: configuration, history, checkpoint, results, times."""
-
-    kind: ClassVar[str]
-    """``"run"`` or ``"search"``, for messages."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def __repr__(self) -> str:
-        return f"<comity {self.kind} {self.path}>"
-
-    def __dir__(self) -> list[str]:
-        """Return what users read; what writes is for execution, and completed nowhere."""
-        return [name for name in super().__dir__() if not name.startswith(_WRITING)]
-
-    @classmethod
-    def make(cls, path: Path, configuration: str) -> Self:
-        """Create a directory with a configuration as TOML; an existing one is refused."""
-        try:
-            path.mkdir(parents=True)
-        except FileExistsError:
-            raise UserError(
-                f"out: {path} exists already. Choose another directory, or go on with an "
-                f"interrupted {cls.kind}: comity resume {path}"
-            ) from None
-        except OSError as error:
-            raise UserError(f"out: cannot create {path}: {error.strerror}.") from None
-        write_whole(path / CONFIG, configuration.encode())
-        return cls(path)
-
-    @classmethod
-    def open(cls, path: str | Path) -> Self:
-        """Return the run or search in an existing directory."""
-        path = Path(path)
-        if not (path / CONFIG).is_file():
-            raise UserError(f"{path} is not a {cls.kind} directory: it has no {CONFIG}.")
-        return cls(path)
-
-    @property
-    def finished(self) -> bool:
-        """Whether results are written."""
-        return (self.path / RESULTS).is_file()
-
-    @cached_property
-    def _results(self) -> dict[str, Any]:
-        """The content of ``results.json``."""
-        if not self.finished:
-            raise UserError(f"{self.path} is not finished. Go on with: comity resume {self.path}")
-        return dict(read_json(self.path / RESULTS))
-
-    @property
-    def _values(self) -> dict[str, Any]:
-        """The content of ``config.toml``; finished work on the user's rows has their schema."""
-        values = read_toml(self.path / CONFIG)
-        if self.finished and (self.path / SCHEMA).is_file():
-            values["problem"] = read_json(self.path / SCHEMA)
-        return values
-
-    def save_schema(self, configuration: Configuration) -> None:
-        """Write what models need of the rows, which are not needed from then on.
-
-        Args:
-            configuration: Configuration of the run, or of a search's federations.
-        """
-        schema = without_rows(configuration.problem, configuration.get_problem())
-        if schema is not None:
-            write_whole(self.path / SCHEMA, json_bytes(schema))
-
-    @property
-    def seconds(self) -> float:
-        """Time that it took, over all interruptions."""
-        return float(read_json(self.path / TIMING)["seconds"])
-
-    @property
-    def spent(self) -> dict[str, float]:
-        """Seconds of the rounds in which clients and in which the server worked."""
-        return {k: v for k, v in read_json(self.path / TIMING).items() if k != "seconds"}
-
-    @property
-    def _history(self) -> list[Any]:
-        """The entries of ``history.jsonl``."""
-        path = self.path / HISTORY
-        if not path.is_file():
-            return []
-        return [json.loads(line) for line in path.read_text().splitlines()]
-
-    def save_checkpoint(self, tensors: NamedArrays, values: Mapping[str, Any]) -> None:
-        """Replace the checkpoint."""
-        save_values(self.path / CHECKPOINT, tensors, values)
-
-    def load_checkpoint(self) -> tuple[NamedArrays, dict[str, Any]] | None:
-        """Return the last checkpoint (tensors, values); None if there is none yet."""
-        path = self.path / CHECKPOINT
-        return load_values(path) if path.is_file() else None
-
-    def drop_checkpoint(self) -> None:
-        """Remove the checkpoint, which nothing needs after the end."""
-        (self.path / CHECKPOINT).unlink(missing_ok=True)
-
-    def append_history(self, entry: Mapping[str, Any]) -> None:
-        """Add a line to the history."""
-        with (self.path / HISTORY).open("a") as file:
-            file.write(json.dumps(entry) + "\n")
-
-    def rewrite_history(self, entries: Sequence[Mapping[str, Any]]) -> None:
-        """Replace the history by the entries of a checkpoint."""
-        lines = "".join(json.dumps(entry) + "\n" for entry in entries)
-        write_whole(self.path / HISTORY, lines.encode())
-
-    def save_results(
-        self, results: Mapping[str, Any], seconds: float, spent: Mapping[str, float] | None = None
-    ) -> None:
-        """Write times, then results: the presence of the latter marks the end.
-
-        Args:
-            results: The content of ``results.json``.
-            seconds: Time in all.
-            spent: Seconds by side, clients and server.
-        """
-        write_whole(self.path / TIMING, json_bytes({"seconds": seconds, **(spent or {})}))
-        write_whole(self.path / RESULTS, json_bytes(results))
 
 
 class Run(Directory):
@@ -364,17 +228,6 @@ class Run(Directory):
 
     # -- during execution ------------------------------------------------------------------
 
-    def cut_history(self, rounds: int) -> None:
-        """Drop the lines that were written after the checkpoint of ``rounds`` rounds."""
-        path = self.path / HISTORY
-        lines = path.read_bytes().splitlines(keepends=True) if path.is_file() else []
-        if len(lines) < rounds:
-            raise UserError(
-                f"{path} is damaged: {len(lines)} of {rounds} rounds are left. Start again with: "
-                f"comity run --config {self.path / CONFIG}"
-            )
-        write_whole(path, b"".join(lines[:rounds]))
-
     def save_server(self, arrays: NamedArrays) -> None:
         """Write arrays of the server that are of use after the run."""
         save_values(self.path / SERVER, arrays, about(self.configuration))
@@ -385,7 +238,7 @@ class Run(Directory):
 
     def save_json(self, name: str, values: Mapping[str, Any]) -> None:
         """Write plain values beside the results, as ``groups.json`` or ``cross.json``."""
-        write_whole(self.path / name, json_bytes(values))
+        write_whole(self.path / name, to_json(values, self.path / name))
 
     def save_models(self, models: Fleet, clients: Sequence[int] | None = None) -> None:
         """Write one file per client, with what is needed to use it in its header.
@@ -394,7 +247,7 @@ class Run(Directory):
             models: One row per client.
             clients: The clients; None: all.
         """
-        (self.path / MODELS).mkdir(exist_ok=True)
+        directory = own_directory(self.path / MODELS)
         for row, client in enumerate(range(len(models)) if clients is None else clients):
-            path = self.path / MODELS / f"client-{client}.safetensors"
+            path = directory / f"client-{client}.safetensors"
             save_model(path, models, row, {**about(self.configuration), "client": client})

@@ -19,7 +19,9 @@ from comity.errors import UserError, unknown
 
 def split_entries(text: str) -> list[str]:
     """Return ``"fedavg,fedpref[guard=false,top_r=1]"`` as a list of entries."""
-    return [part.strip() for part in re.findall(r"[^,\[]+(?:\[[^\]]*\])?", text) if part.strip()]
+    # what is no entry, such as one with an open bracket, is kept to be refused by its name
+    parts = re.findall(r"(?:[^,\[]|\[[^\]]*\]|\[)+", text)
+    return [part.strip() for part in parts if part.strip()]
 
 
 def with_wrapper(entries: Sequence[str], wrapper: str | None) -> list[str]:

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from comity.configuration import Configuration, check_complete, configure
+from comity.core.locks import held
 from comity.core.progress import Progress
-from comity.core.storage import strip_prefix
+from comity.core.storage import remove_leftovers, strip_prefix
 from comity.core.threads import limited
 from comity.core.typing import FloatArray, OnRound
 from comity.errors import UserError
@@ -22,25 +23,14 @@ from comity.federation.neighbours import server_of
 from comity.federation.record import RoundRecord
 from comity.problems import DataProblem
 from comity.runs.answers import constant_models
-from comity.runs.directory import CONFIG, GROUPS, Run
+from comity.runs.base import CONFIG, GROUPS, MODELS
+from comity.runs.directory import Run
 from comity.runs.groups import groups_of
+from comity.runs.places import free_path
 from comity.runs.results import history_entry, span_result, summarise
 from comity.runs.spans import Spans
 
 _CHECKPOINT_SECONDS = 5.0
-
-
-def free_path(*parts: str) -> Path:
-    """Return a directory under ``runs/`` that does not exist yet.
-
-    Its name is made of the given parts: ``runs/deep-sea-treasure-fedavg-seed1``, and if that
-    exists, ``runs/deep-sea-treasure-fedavg-seed1-2`` and so on.
-    """
-    name = "-".join(parts).replace(":", "-")
-    path, number = Path("runs") / name, 2
-    while path.exists():
-        path, number = Path("runs") / f"{name}-{number}", number + 1
-    return path
 
 
 def check_workers(workers: int) -> None:
@@ -82,6 +72,15 @@ def execute(run: Run, workers: int = 1, on_round: OnRound | None = None) -> Run:
         on_round: Called after each round.
     """
     check_workers(workers)
+    with held(run.path):
+        if not run.finished:  # another process may just have finished it
+            remove_leftovers(run.path, run.path / MODELS)
+            _execute(run, workers, on_round)
+    return run
+
+
+def _execute(run: Run, workers: int, on_round: OnRound | None) -> None:
+    """Bring a run to its end; arguments as of `execute`."""
     configuration = run.configuration
     check_complete(configuration)
     with limited(configuration.threads):
@@ -131,7 +130,6 @@ def execute(run: Run, workers: int = 1, on_round: OnRound | None = None) -> Run:
         run.save_results(results, time.monotonic() - started, loop.spent)
     if not configuration.keep_checkpoint:
         run.drop_checkpoint()
-    return run
 
 
 def execute_at(path: Path, on_round: OnRound) -> None:

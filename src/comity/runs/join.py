@@ -6,7 +6,6 @@ results.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import logging
 import time
@@ -15,18 +14,20 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from comity.configuration.federation_file import SiteFile
+from comity.core.locks import held
 from comity.core.storage import write_whole
 from comity.core.threads import limited
-from comity.errors import RefusedError, UserError
+from comity.errors import RefusedError
 from comity.federation.member import Member
 from comity.federation.site import Membership
 from comity.federation.transports.base import SiteTransport
 from comity.runs.answers import constant_models
-from comity.runs.directory import CONFIG, GROUPS, Run
+from comity.runs.base import CONFIG, GROUPS
+from comity.runs.directory import Run
 from comity.runs.groups import groups_of
 from comity.runs.results import history_entry, summarise
 
-AGREED, LOCK, LOG = "agreed", "lock", "site.log"
+AGREED, LOG = "agreed", "site.log"
 
 
 def agreed(file: SiteFile) -> bool:
@@ -50,20 +51,11 @@ def _consent(file: SiteFile) -> str:
 def occupied(file: SiteFile) -> Iterator[None]:
     """Keep other processes out of the site's directory, and faults in its log.
 
-    The lock ends with the process, however that ends.
-
     Args:
         file: The site file.
     """
     file.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-    with (file.directory / LOCK).open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise UserError(
-                f"{file.path}: another process is at work as {file.name} in {file.directory}. End "
-                "it first; one site is one process."
-            ) from None
+    with held(file.directory):
         handler = logging.FileHandler(file.directory / LOG, delay=True)
         handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
         logger = logging.getLogger("comity")

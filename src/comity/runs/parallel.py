@@ -7,6 +7,7 @@ import os
 import signal
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from multiprocessing.queues import SimpleQueue
 from pathlib import Path
@@ -14,6 +15,7 @@ from threading import Thread
 
 from comity.core.progress import Progress
 from comity.core.typing import OnRound
+from comity.errors import StoppedError
 from comity.problems import Problem, register
 
 Work = Callable[[Path, OnRound], None]
@@ -73,11 +75,15 @@ def run_jobs(
                 tick(ticks.get())
             for future in finished:
                 future.result()
-    except BaseException:
+    except BaseException as error:
         processes = list((pool._processes or {}).values())
         pool.shutdown(wait=False, cancel_futures=True)
         for process in processes:
             process.terminate()
+        if isinstance(error, BrokenProcessPool):
+            raise StoppedError(
+                "a worker process was ended from outside, perhaps for want of memory"
+            ) from None
         raise
     pool.shutdown()
 
@@ -89,7 +95,8 @@ _ticks: SimpleQueue[Progress] | None = None
 def _start_worker(ticks: SimpleQueue[Progress], problem: Problem) -> None:
     """Prepare a process for jobs."""
     global _ticks
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for number in (signal.SIGINT, signal.SIGHUP):  # the main process deals with them
+        signal.signal(number, signal.SIG_IGN)
     Thread(target=_end_with_parent, daemon=True).start()
     register(problem)
     _ticks = ticks

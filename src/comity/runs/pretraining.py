@@ -16,7 +16,7 @@ from comity.algorithms.pfedrlla.pretraining import (
 from comity.configuration import Configuration, check_complete, configure
 from comity.errors import UserError
 from comity.runs.directory import Run
-from comity.runs.execute import free_path
+from comity.runs.places import free_path
 
 
 def configure_pretraining(values: Mapping[str, Any]) -> Configuration:

@@ -36,8 +36,8 @@ from comity.federation.site import COMMITTED
 from comity.problems.stand_in import write_stand_in
 from comity.runs.answers import constant_models
 from comity.runs.directory import Run
-from comity.runs.execute import free_path
 from comity.runs.groups import groups_of
+from comity.runs.places import free_path
 from comity.runs.results import history_entry, summarise
 from comity.runs.serve import absences
 

@@ -11,7 +11,8 @@ from typing import Any
 
 from comity.configuration import Configuration
 from comity.configuration.federation_file import FederationFile
-from comity.core.storage import write_whole
+from comity.core.locks import LOCK, held
+from comity.core.storage import is_leftover, write_whole
 from comity.core.threads import limited
 from comity.core.typing import FloatArray
 from comity.errors import UserError
@@ -24,7 +25,8 @@ from comity.federation.record import RoundRecord
 from comity.federation.server import Server
 from comity.federation.transports.base import ServerTransport
 from comity.problems.schema import SchemaProblem
-from comity.runs.directory import CONFIG, Run
+from comity.runs.base import CONFIG
+from comity.runs.directory import Run
 from comity.runs.results import finite, history_entry
 
 FEDERATION, STATUS, VERSIONS = "federation.toml", "status.json", "versions.json"
@@ -126,7 +128,7 @@ def serve(
         terms = replace(terms, patience=terms.wait, wait=0.0)
     delivered = run.finished or _delivered(run)
     engine = DeployedEngine(terms, Agreement(run.configuration), transport, note)
-    with limited(run.configuration.threads):
+    with held(run.path), limited(run.configuration.threads):
         if not delivered:
             run = _greet(run, file, engine, status)
         configuration = run.configuration
@@ -193,7 +195,8 @@ def _opened(file: FederationFile, out: Path) -> Run:
     except OSError as error:
         raise UserError(f"out: cannot create {out}: {error.strerror}.") from None
     begun = kept.is_file()
-    others = {path.name for path in out.iterdir()} - {_TRANSPORT, f"{FEDERATION}.part"}
+    ours = {_TRANSPORT, LOCK}
+    others = [p for p in out.iterdir() if p.name not in ours and not is_leftover(p)]
     if kept.read_bytes() != document if begun else others:
         raise UserError(f"out: {out} holds something else than this federation. Choose another.")
     if not begun:

@@ -17,7 +17,8 @@ from comity.federation.consent import Answer, read_consent
 from comity.federation.initial_model import check_initial_model
 from comity.federation.parties import server_certificate
 from comity.runs.directory import Run
-from comity.runs.execute import begin, free_path
+from comity.runs.execute import begin
+from comity.runs.places import free_path
 from comity.runs.rehearse import write_stand_in_rows
 from comity.runs.serve import FEDERATION, is_served
 

@@ -7,27 +7,29 @@ them: they are the control beside which every search is shown.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from comity.configuration import RUN_SETTINGS, parse_setting, read_toml
-from comity.core.storage import write_whole
+from comity.core.locks import held
+from comity.core.storage import remove_leftovers
 from comity.core.typing import OnRound
 from comity.errors import UserError
 from comity.problems import Problem, register
 from comity.problems import find as find_problem
 from comity.problems.own_table import resolved
+from comity.runs.base import CONFIG
+from comity.runs.checksums import read_json, save_sealed, verify
 from comity.runs.compare import merge, seed_list, spread_of, start
-from comity.runs.directory import CONFIG
-from comity.runs.execute import check_workers, free_path
+from comity.runs.execute import check_workers
 from comity.runs.notebook import Shown
 from comity.runs.parallel import Job, Work, run_jobs
+from comity.runs.places import check_same, entry_names, free_path
 from comity.runs.schema import GrowthEntry, SearchComparisonResults, SearchRow
 from comity.searches.candidates import find
 from comity.searches.configuration import (
@@ -105,22 +107,21 @@ def run_search_plan(
             function.
     """
     check_workers(workers)
-    plan = read_toml(path / PLAN)
-    searches: dict[str, list[Search]] = {}
-    for entry, configurations in _configurations(plan).items():
-        name = re.sub(r"[^\w.+=-]+", "_", entry).strip("_")
-        searches[entry] = [_search_at(path / name / f"seed-{c.seed}", c) for c in configurations]
-    unfinished = [
-        search
-        for entry_searches in searches.values()
-        for search in entry_searches
-        if not search.finished
-    ]
-    jobs = [Job(search.path, rounds_in_all(search.configuration)) for search in unfinished]
-    problem = find_problem(plan["problem"])
-    run_jobs(jobs, work, problem, workers, on_round)
-    results = _tabulate(problem.name, searches, path)
-    write_whole(path / RESULTS, (json.dumps(results, indent=2) + "\n").encode())
+    with held(path):
+        remove_leftovers(path)
+        plan = read_toml(path / PLAN)
+        planned = _configurations(plan)
+        names = entry_names(planned)
+        searches = {
+            entry: [_search_at(path / names[entry] / f"seed-{each.seed}", each) for each in seeds]
+            for entry, seeds in planned.items()
+        }
+        unfinished = [s for same in searches.values() for s in same if not s.finished]
+        jobs = [Job(search.path, rounds_in_all(search.configuration)) for search in unfinished]
+        problem = find_problem(plan["problem"])
+        run_jobs(jobs, work, problem, workers, on_round)
+        results = _tabulate(problem.name, searches, path)
+        save_sealed(path / RESULTS, results, [PLAN])
     return SearchComparison(path, results, searches)
 
 
@@ -128,7 +129,8 @@ def open_searches(path: Path) -> SearchComparison:
     """Return the finished comparison of searches in a directory."""
     if not (path / RESULTS).is_file():
         raise UserError(f"{path} is not finished. Go on with: comity resume {path}")
-    results: SearchComparisonResults = json.loads((path / RESULTS).read_text())
+    verify(path)
+    results = cast(SearchComparisonResults, read_json(path / RESULTS, ["problem", "rows"]))
     searches = {
         row["search"]: [Search.open(path / place) for place in row["runs"]]
         for row in results["rows"]
@@ -180,7 +182,10 @@ def _configurations(plan: Mapping[str, Any]) -> dict[str, list[SearchConfigurati
 
 
 def _search_at(path: Path, configuration: SearchConfiguration) -> Search:
-    return Search.open(path) if (path / CONFIG).is_file() else Search.create(path, configuration)
+    if not (path / CONFIG).is_file():
+        return Search.create(path, configuration)
+    check_same(path / CONFIG, configuration.to_toml())
+    return Search.open(path)
 
 
 def _tabulate(

@@ -14,10 +14,10 @@ from torch import nn
 
 from comity.configuration import read_toml
 from comity.core.preferences import checked
-from comity.core.storage import write_whole
+from comity.core.storage import own_directory, write_whole
 from comity.core.typing import FloatArray
 from comity.problems import Problem
-from comity.runs.directory import CONFIG, MODELS, Directory
+from comity.runs.base import CONFIG, MODELS, Directory
 from comity.runs.model_files import about, load_model, save_model
 from comity.runs.schema import FrontPoint, SearchEntry, SearchResults
 from comity.searches.archive import Archive
@@ -116,7 +116,7 @@ class Search(Directory):
             One entry per point, sorted by the first objective.
         """
         assert archive.models is not None
-        (self.path / MODELS).mkdir(exist_ok=True)
+        own_directory(self.path / MODELS)
         names = self._objectives()
         header = about(self.configuration.federation)
         points: list[FrontPoint] = []

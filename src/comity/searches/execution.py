@@ -8,12 +8,16 @@ from typing import Any, TypedDict
 
 import numpy as np
 
+from comity.core.locks import held
 from comity.core.pareto import above, hypervolume
 from comity.core.progress import Progress
+from comity.core.storage import remove_leftovers
 from comity.core.threads import limited
 from comity.core.typing import BoolArray, FloatArray, OnRound
 from comity.problems import DataProblem, Problem
-from comity.runs.execute import check_workers, free_path
+from comity.runs.base import MODELS
+from comity.runs.execute import check_workers
+from comity.runs.places import free_path
 from comity.runs.schema import FrontPoint, Metrics, SearchControl, SearchResults, SearchVerdict
 from comity.searches.archive import counted_front
 from comity.searches.configuration import (
@@ -56,6 +60,15 @@ def execute_search(search: Search, workers: int = 1, on_round: OnRound | None = 
         on_round: Called after each round with rounds done, rounds in all, and a short text.
     """
     check_workers(workers)
+    with held(search.path):
+        if not search.finished:  # another process may just have finished it
+            remove_leftovers(search.path, search.path / MODELS)
+            _execute(search, workers, on_round)
+    return search
+
+
+def _execute(search: Search, workers: int, on_round: OnRound | None) -> None:
+    """Bring a search to its end; arguments as of `execute_search`."""
     configuration = search.configuration
 
     def notify(done: int, total: int, progress: Progress) -> None:
@@ -77,7 +90,6 @@ def execute_search(search: Search, workers: int = 1, on_round: OnRound | None = 
     search.save_results({"verdict": search_verdict(results), **results}, seconds)
     if not configuration.federation.keep_checkpoint:
         search.drop_checkpoint()
-    return search
 
 
 def execute_search_at(path: Path, on_round: OnRound) -> None:

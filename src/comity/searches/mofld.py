@@ -24,7 +24,7 @@ from comity.errors import UserError
 from comity.federation.engines.embedded import EmbeddedEngine
 from comity.federation.loop import SimulatedLoop
 from comity.federation.server import Server
-from comity.runs.directory import CHECKPOINT
+from comity.runs.base import CHECKPOINT
 from comity.searches.archive import Origin
 from comity.searches.configuration import SearchConfiguration
 from comity.searches.directory import Search

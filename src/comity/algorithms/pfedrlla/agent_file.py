@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 from comity.algorithms.pfedrlla.agent import Agent, Kind
 from comity.algorithms.pfedrlla.encoder import WIDTH, Encoder
@@ -52,6 +52,11 @@ def load(text: str) -> tuple[NamedArrays, dict[str, Any]]:
     arrays, header = load_values(path)
     if header.get("kind") != KIND:
         raise UserError(f"pfedrlla.agent: {path} holds no agent. {_MAKE}")
+    kinds = {"network": str, "reference": bool, "participants": int}
+    wrong = [name for name, kind in kinds.items() if not isinstance(header.get(name), kind)]
+    if wrong or header["network"] not in get_args(Kind):
+        name = wrong[0] if wrong else "network"
+        raise UserError(f"pfedrlla.agent: the header of {path} has no valid {name}. {_MAKE}")
     return arrays, header
 
 
@@ -119,7 +124,7 @@ def check_fit(text: str, participants: int) -> None:
         )
     try:
         bundle(text, spec_of(text, AgentSpec("pairwise", False)), participants, memory=1, seed=0)
-    except (KeyError, ValueError) as error:
+    except (KeyError, ValueError, TypeError, RuntimeError) as error:
         raise UserError(
             f"pfedrlla.agent: the networks in {text} are not those of this version "
             f"({error}). Pretrain the agent again."

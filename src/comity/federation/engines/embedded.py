@@ -19,7 +19,7 @@ from comity.core.fleet import Fleet
 from comity.core.storage import strip_prefix
 from comity.core.threads import limited
 from comity.core.typing import AnyArray, FloatArray, NamedArrays
-from comity.errors import UserError
+from comity.errors import StoppedError, UserError
 from comity.federation.clients import Clients
 from comity.federation.messages import ClientUpdate, RoundMetrics, RoundRequest
 from comity.problems import Problem, register
@@ -219,16 +219,35 @@ class _Process:
 
     def begin(self, configuration: Configuration, chunks: dict[int, tuple[int, ...]]) -> None:
         self._numbers = set(chunks)
-        self._pipe.send((_BEGIN, (configuration, chunks)))
+        self._send(_BEGIN, (configuration, chunks))
 
     def send(self, name: str, calls: Calls) -> None:
-        self._pipe.send((name, {n: call for n, call in calls.items() if n in self._numbers}))
+        self._send(name, {n: call for n, call in calls.items() if n in self._numbers})
+
+    def _send(self, name: str, calls: object) -> None:
+        try:
+            self._pipe.send((name, calls))
+        except OSError:
+            raise self._ended() from None
 
     def receive(self) -> dict[int, Any]:
-        results: dict[int, Any] | Exception = self._pipe.recv()
+        try:
+            results: dict[int, Any] | Exception = self._pipe.recv()
+        except (EOFError, OSError):
+            raise self._ended() from None
         if isinstance(results, Exception):
             raise results
         return results
+
+    def _ended(self) -> StoppedError:
+        """Return the error for a process that is gone."""
+        self._process.join(timeout=5)
+        code = self._process.exitcode
+        how = f" by signal {-code}" if code is not None and code < 0 else ""
+        return StoppedError(
+            f"worker process {self._process.pid} was ended{how} from outside, perhaps for want of "
+            "memory"
+        )
 
     def stop(self) -> None:
         self._pipe.close()
@@ -239,7 +258,8 @@ class _Process:
 
 def _serve(pipe: Connection, threads: int, problem: Problem) -> None:
     """Execute calls until the other end is gone; Ctrl-C is handled by the main process."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
     register(problem)
     share: _Share | None = None
     with limited(threads):

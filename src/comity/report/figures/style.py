@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
 
+from comity.core.storage import write_whole
 from comity.core.typing import FloatArray
 from comity.report.colours import PALETTE
 from comity.report.measures import number
@@ -70,7 +72,9 @@ def save(figure: Figure, path: Path) -> None:
     kind = path.suffix.removeprefix(".")
     undated: dict[str, Any] = {"pdf": {"CreationDate": None}, "svg": {"Date": None}}
     with matplotlib.rc_context({"svg.hashsalt": "comity", "pdf.fonttype": 42}):
-        figure.savefig(path, dpi=DPI, format=kind, metadata=undated.get(kind))
+        content = BytesIO()
+        figure.savefig(content, dpi=DPI, format=kind, metadata=undated.get(kind))
+    write_whole(path, content.getvalue())
 
 
 def line_style(index: int) -> dict[str, Any]:

@@ -8,6 +8,7 @@ import os
 from functools import cache
 from pathlib import Path
 
+from comity.core.storage import write_whole
 from comity.runs import compare
 from comity.searches import comparison
 from comity.searches.directory import CONTROL
@@ -25,10 +26,7 @@ def write_script(page: Path) -> str:
     """
     path = shared_directory(page.parent) / _name()
     if not path.is_file():
-        # several processes may write it at once
-        part = path.with_name(f"{path.name}.{os.getpid()}.part")
-        part.write_text(f'window.packedPlotly = "{_packed()}";\n')
-        part.replace(path)
+        write_whole(path, f'window.packedPlotly = "{_packed()}";\n'.encode())
     return Path(os.path.relpath(path, page.parent)).as_posix()
 
 

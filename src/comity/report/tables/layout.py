@@ -52,7 +52,7 @@ def fit(table: Table, width: int) -> int:
         table: The table, whose columns get their widths.
         width: The number of characters in a line.
     """
-    console = Console(width=100_000)
+    console = Console(width=100_000, markup=False)
     whole = Measurement.get(console, console.options, table).maximum
     if whole <= width:
         return width
