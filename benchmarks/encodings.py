@@ -39,7 +39,7 @@ PROBLEMS: dict[str, dict[str, Any]] = {
     },
     "adult-gender-dp": {"algorithm": "fedpref", "clients": 6, "rounds": 10},
     "cifar10-small": {
-        "algorithm": "fedavg", "clients": 5, "rounds": 6, "supervised": {"local_epochs": 1},
+        "algorithm": "fedavg", "clients": 3, "rounds": 6, "supervised": {"local_epochs": 1},
     },
 }  # fmt: skip
 """Settings of a run by problem."""

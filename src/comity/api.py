@@ -96,9 +96,8 @@ def compare(
         on_round: Called after each round of any run, as in `run`.
         figures: Format in which pictures are written beside PNG: pdf or svg.
         **settings: Settings of `run`, the same for all entries; tables of algorithms that take no
-            part are refused. And ``encodings``: ways in which models travel, each entry under each
-            of them; ``target``: on data with one objective, a validation accuracy;
-            the table has when each entry reaches it.
+            part are refused. And ``encodings``, under each of which entries run; ``target``: on
+            data with one objective, a validation accuracy whose first round the table has.
     """
     _check(workers, figures)
     path = start_comparison(

@@ -14,7 +14,7 @@ from matplotlib.container import BarContainer
 from matplotlib.figure import Figure
 from matplotlib.image import imread
 
-from comity.report.figures import bars, draw_comparison, learning
+from comity.report.figures import bars, draw_comparison, learning, traffic
 from comity.runs.directory import Run
 
 
@@ -50,6 +50,29 @@ def test_bars_show_mean_and_spread_of_each_algorithm_and_distribution() -> None:
     np.testing.assert_allclose(whisker[:, 0], [0.9, 1.1])
     assert [label.get_text() for label in axes.get_yticklabels()] == ["a", "b"]
     assert [text.get_text() for text in figure.legends[0].get_texts()][:2] == ["x", "y"]
+
+
+def sent(name: str, megabytes: float, value: float) -> dict[str, Any]:
+    """A row of an entry that sends some megabytes, a thousandth of it per update."""
+    sizes = {"megabytes": megabytes, "bytes_per_update": 1000 * megabytes}
+    spread = {key: {"mean": size, "std": 0.0} for key, size in sizes.items()}
+    return {**row(name, mean_scalarised=value), "communication": spread}
+
+
+def test_quality_against_megabytes_has_one_point_per_entry() -> None:
+    rows = [sent("fedavg", 20.0, 3.0), sent("fedavg[encoding=int8]", 2.0, 2.5)]
+    figure = traffic(table(*rows))
+    assert figure is not None
+    (axes,) = figure.axes
+    points = [container.lines[0].get_xydata()[0].tolist() for container in axes.containers]
+    assert points == [[20.0, 3.0], [2.0, 2.5]]
+    assert axes.get_xscale() == "log"
+    assert axes.get_ylabel() == "mean scalarised ↑"
+    names = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert names == ["fedavg", "fedavg, int8"]
+    alike = [sent("fedavg", 20.0, 3.0), sent("fedprox", 20.4, 2.5)]
+    assert traffic(table(*alike)) is None
+    assert traffic(table(row("fedavg", mean_scalarised=1.0))) is None, "an older comparison"
 
 
 def test_measures_that_nobody_has_get_no_panel() -> None:
