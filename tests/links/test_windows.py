@@ -42,6 +42,7 @@ def test_a_client_works_first_and_serves_one_partner_at_a_time():
     [
         ({"collect": "all"}, "clients mix by the clock"),
         ({"collect": "every:60s"}, "leaves no time to send"),
+        ({"collect": "count:3"}, "needs 3 updates of 2 clients"),
     ],
 )
 def test_rules_that_do_not_fit_are_refused(values, part):

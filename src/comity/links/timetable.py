@@ -161,11 +161,16 @@ def timetable(
     """
     plan = plan.first(links.days)
     names = check_clients(plan, links, clients)
+    rule = collection_rule(links, clients)
+    return _Clock(plan, links, names, rule, (up_bytes, down_bytes)).run()
+
+
+def collection_rule(links: Links, clients: int) -> Collection:
+    """Return when the server mixes; refuse a rule that waits for more clients than there are."""
     try:
-        rule = collection(links.collect, clients)
+        return collection(links.collect, clients)
     except ValueError as error:
         raise UserError(f"links.collect = {error}.") from None
-    return _Clock(plan, links, names, rule, (up_bytes, down_bytes)).run()
 
 
 def check_clients(plan: ContactPlan, links: Links, clients: int) -> tuple[str, ...]:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from comity.errors import UserError
 from comity.links.booking import Radios
 from comity.links.contacts import ContactPlan
-from comity.links.settings import Links, collection, duration
-from comity.links.timetable import Transfer
+from comity.links.settings import Links, duration
+from comity.links.timetable import Transfer, collection_rule
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ def heard(plan: ContactPlan, links: Links, clients: int, size: int) -> tuple[Win
     names = plan.clients(links.server)
     if len(names) != clients:
         raise UserError(f"clients = {clients}, but the contact plan has {len(names)} clients.")
-    rule = collection(links.collect, clients)
+    rule = collection_rule(links, clients)
     if rule.count is not None or rule.patience is None:
         raise UserError(
             f"links.collect = {links.collect!r}: without a server, clients mix by the clock. Use "
