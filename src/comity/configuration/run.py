@@ -80,6 +80,11 @@ class Configuration(Settings):
     absences: list[Absence] = setting(
         [], "simulated absences: [round, client, exchange], exchange one of survey, round, finish"
     )
+    size_cap: float = setting(
+        3.0,
+        "a client's data size counts as at most this many medians of the round's; 0: as it is sent",
+        at_least=0,
+    )
     keep: Literal["best", "last"] = setting(
         "best", "hand over each client's best validated model, or its last one"
     )

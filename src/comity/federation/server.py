@@ -20,7 +20,8 @@ from comity.core.fleet import Fleet
 from comity.core.mixing import TARGET, Mixing, Pick, mixed, who_from_whom
 from comity.core.rng import stream
 from comity.core.storage import strip_prefix
-from comity.core.typing import BoolArray, FloatArray, NamedArrays
+from comity.core.typing import FloatArray, NamedArrays
+from comity.federation.checks import Checks
 from comity.federation.clients import initial_fleet
 from comity.federation.messages import ClientUpdate, RoundRequest, Verdict, expanded
 
@@ -76,6 +77,7 @@ class Server:
         """Rounds that are finished."""
         models = initial_fleet(configuration, 1) if initial is None else initial
         self._template = models.group(*self.algorithm.sends)
+        self._checks = Checks(configuration, self._template)
         self._best = -np.inf
         self._rows: Fleet | None = None
         self._route: dict[int, int] = {}
@@ -146,12 +148,7 @@ class Server:
         """Return the request to those who answered the survey, with the server's broadcast."""
         request = self._answered(request, survey, record, "survey")
         record.bytes_up += _bytes(survey)
-        sound = _finite_rows(survey)
-        for client in np.array(survey.clients, dtype=np.int64)[~sound].tolist():
-            record.events.append(
-                f"{self.configuration.named(client)}, round {record.round}: its losses or "
-                "gradients are not finite; left out of the survey"
-            )
+        sound = self._checks.answered(survey, record.round, record.events)
         usable = survey.only([c for c, good in zip(survey.clients, sound, strict=True) if good])
         self._survey = Survey(usable.clients, usable.statistics, usable.models)
         broadcast = self.algorithm.broadcast(self._survey)
@@ -199,8 +196,8 @@ class Server:
 
         Only rounds that all clients answered are comparable.
         """
-        worth = update.statistics.get("validation")
-        if worth is None or len(update.clients) < len(self.clients):
+        worth = self._checks.validation(update, record.round, record.events)
+        if worth is None or not len(worth) or len(update.clients) < len(self.clients):
             return
         if np.isfinite(worth).all():  # nan: nothing was delivered yet, or a model is not sound
             record.worth = float(worth.mean())
@@ -213,14 +210,8 @@ class Server:
         clients, number = update.clients, record.round
         start = self._start(request, update)
         self._remember_uploads(update)
-        sound = update.models.finite().reshape(len(clients), -1).all(axis=1)
-        sound &= update.statistics.get("unsound", np.zeros(len(clients))) == 0
+        sound = self._checks.sound(update, start, number, record.events, self.algorithm.statistics)
         failed = set(np.array(clients)[~sound].tolist())
-        for client in sorted(failed):
-            record.events.append(
-                f"{self.configuration.named(client)}, round {number}: its model is no longer "
-                "finite; rolled back to its start and left out"
-            )
         rows = np.flatnonzero(sound)
         if not len(rows):
             record.events.append(f"round {number}: nobody sent a usable model; nothing was mixed")
@@ -234,7 +225,9 @@ class Server:
             clients=self.clients,
             sent=sent.group(*self._template),
             start=start.group(*self._template),
-            sizes=update.statistics["size"][rows],
+            sizes=self._checks.sizes(
+                senders, update.statistics["size"][rows], number, record.events
+            ),
             statistics={name: update.statistics[name][rows] for name in self.algorithm.statistics},
             survey=None if self._survey is None else self._survey.only(senders),
             learner=self.configuration.learner_settings,
@@ -257,13 +250,16 @@ class Server:
         """Return what every client gets of the models that all of them hand over."""
         assert update.models is not None
         record.bytes_up += _bytes(update)
-        sound = update.models.finite()
+        sound = self._checks.sound(update, None, record.round, record.events)
         models = update.models.clone()
         broken = np.flatnonzero(~sound)  # a weight of zero would not remove what is not finite
         models.put(
             broken, Fleet({k: torch.zeros_like(t[broken]) for k, t in models.tensors.items()})
         )
-        sizes = np.where(sound, update.statistics["size"], 0.0)
+        sizes = np.zeros(len(sound))
+        clients = np.array(update.clients)[sound].tolist()
+        told = update.statistics["size"][sound]
+        sizes[sound] = self._checks.sizes(clients, told, record.round, record.events)
         tensors = self.algorithm.ensemble(models, sizes)
         count = len(self.clients)
         delivered = Fleet({k: t.expand(count, *t.shape) for k, t in tensors.items()})
@@ -341,6 +337,8 @@ class Server:
         }
         if np.isfinite(self._best):
             values["best"] = self._best
+        if self._checks.capped:
+            values["capped"] = self._checks.capped
         return tensors, values
 
     def load(self, tensors: NamedArrays, values: Mapping[str, Any]) -> None:
@@ -349,6 +347,7 @@ class Server:
         self._uploads = Fleet.from_arrays(strip_prefix(tensors, "uploads/"))
         self.done = values["done"]
         self._best = values.get("best", -np.inf)
+        self._checks.capped = list(values.get("capped", ()))
         rows = dict(zip(self.clients, values["route"], strict=True))
         self._route = {client: row for client, row in rows.items() if row >= 0}
         verdicts = (Verdict(**verdict) for verdict in values["verdicts"])
@@ -383,14 +382,3 @@ def _bytes(update: ClientUpdate) -> int:
     """Return the bytes of everything in an update."""
     models = 0 if update.models is None else bytes_of(update.models, len(update.models))
     return models + sum(values.nbytes for values in update.statistics.values())
-
-
-def _finite_rows(update: ClientUpdate) -> BoolArray:
-    """Return which clients sent only finite numbers."""
-    count = len(update.clients)
-    finite = np.ones(count, dtype=bool)
-    if update.models is not None:
-        finite &= update.models.finite().reshape(count, -1).all(axis=1)
-    for values in update.statistics.values():
-        finite &= np.isfinite(values).reshape(count, -1).all(axis=1)
-    return finite
