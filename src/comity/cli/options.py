@@ -59,7 +59,8 @@ RUN = {
     ),
     "wrapper": SettingOption(
         str,
-        "confree: a conflict-free step in place of the server's mean; scaled-mean: its control.",
+        "Rules on top of the server's step, in order: clip, confree, geometric-median …; see: "
+        "list taxonomy.",
         flag="--with",
     ),
 }

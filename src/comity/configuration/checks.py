@@ -38,8 +38,8 @@ def _check_losses(choice: Choice) -> None:
 
 
 def _check_wrapper(choice: Choice) -> None:
-    if choice.wrapper is not None:
-        choice.wrapper.check(choice.algorithm)
+    for wrapper in choice.wrappers.values():
+        wrapper.check(choice.algorithm)
 
 
 def _check_evaluation(choice: Choice, run: Mapping[str, Any]) -> None:

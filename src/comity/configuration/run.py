@@ -15,7 +15,7 @@ from torch import nn
 
 from comity import algorithms, problems
 from comity.algorithms import Algorithm
-from comity.algorithms.wrappers import Wrapper, find_wrapper
+from comity.algorithms.wrappers import NONE, Wrapper, find_wrappers
 from comity.core.preferences import preferences
 from comity.core.typing import FloatArray
 from comity.errors import unknown
@@ -39,8 +39,12 @@ Names = Annotated[
 """A list of names, or one text with commas between them."""
 
 
+Listed = Annotated[str, BeforeValidator(lambda names: names.replace(" ", ""))]
+"""Names with commas between them, without blanks."""
+
+
 class Configuration(Settings):
-    """All settings of one run; three tables hold those of algorithm, learner and wrapper."""
+    """All settings of one run; three tables hold those of algorithm, learner and wrappers."""
 
     problem: str | dict[str, Any] = setting(
         ..., "what is learned: a name, module:attribute, or a table that describes your own data"
@@ -48,7 +52,9 @@ class Configuration(Settings):
     algorithm: str = setting(
         "fedpref", "what is federated about it: a name, or module:class of your own"
     )
-    wrapper: str = setting("none", "a rule on top of the algorithm's server step, by its name")
+    wrapper: Listed = setting(
+        NONE, "rules on top of the algorithm's server step, in their order: clip,confree"
+    )
     preset: str = setting(
         DEFAULT_PRESET, "source of the papers' settings: default, or a name; see: list presets"
     )
@@ -117,7 +123,7 @@ class Configuration(Settings):
     threads: int = setting(1, "threads of one process; more may change bits", at_least=1)
     algorithm_settings: dict[str, Any] = setting({}, "settings of the algorithm")
     learner_settings: dict[str, Any] = setting({}, "settings of the learner")
-    wrapper_settings: dict[str, Any] = setting({}, "settings of the wrapper")
+    wrapper_settings: dict[str, Any] = setting({}, "settings of each wrapper, by its name")
 
     @property
     def problem_name(self) -> str:
@@ -127,7 +133,7 @@ class Configuration(Settings):
     @property
     def label(self) -> str:
         """Name of the run as a row of a comparison: ``fedavg+ft`` when fine-tuned."""
-        wrapped = self.algorithm if self.wrapper == "none" else f"{self.algorithm}+{self.wrapper}"
+        wrapped = "+".join([self.algorithm, *self.wrapper_settings])
         return wrapped if self.fine_tune == "none" else f"{wrapped}+ft"
 
     @property
@@ -146,11 +152,12 @@ class Configuration(Settings):
         """Return a fresh algorithm with the settings of this run."""
         return algorithms.make(self.algorithm, self.algorithm_settings)
 
-    def get_wrapper(self) -> Wrapper | None:
-        """Return a fresh wrapper with the settings of this run, if it has one."""
-        return (
-            None if self.wrapper == "none" else find_wrapper(self.wrapper)(**self.wrapper_settings)
-        )
+    def get_wrappers(self) -> list[Wrapper]:
+        """Return fresh wrappers with the settings of this run, in their order."""
+        return [
+            wrapper(**self.wrapper_settings[wrapper.declaration.name])
+            for wrapper in find_wrappers(self.wrapper)
+        ]
 
     def get_module(self) -> nn.Module:
         """Return a fresh module as every client of this run holds one."""
@@ -198,8 +205,7 @@ class Configuration(Settings):
     def to_toml(self) -> str:
         """Return the file: run-level settings, then one table each for the three parts."""
         values = self.model_dump(exclude=set(TABLES))
-        if self.wrapper != "none":
-            values[self.wrapper] = self.wrapper_settings
+        values |= self.wrapper_settings
         values[self.algorithm_name] = self.algorithm_settings
         values[self.get_problem().learner] = self.learner_settings
         return tomli_w.dumps(values)

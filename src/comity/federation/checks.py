@@ -54,7 +54,7 @@ def possible(name: str, values: FloatArray, finite: bool = True) -> BoolArray:
         wrong |= flat <= 0
     elif name in COUNTS:
         wrong |= flat < 0
-    right: BoolArray = ~wrong.any(axis=1)
+    right: BoolArray = np.asarray(~wrong.any(axis=1))
     with np.errstate(invalid="ignore"):
         if name in _OF_ALL_ROWS:
             right &= flat.sum(axis=1) >= 1

@@ -15,6 +15,7 @@ import numpy as np
 import torch
 
 from comity.algorithms import Round, Survey
+from comity.algorithms.wrappers.application import step_of
 from comity.configuration import Configuration
 from comity.core.fleet import Fleet
 from comity.core.mixing import TARGET, Mixing, Pick, mixed, who_from_whom
@@ -40,7 +41,7 @@ class RoundRecord:
     worth: float | None = None
     """Mean hypervolume on validation data that clients report, where one round is kept for all."""
     conflict: dict[str, float] | None = None
-    """Measures of the wrapper: how much updates were against each other."""
+    """Measures of the wrappers: how much updates were against each other."""
     diagnostics: dict[str, Any] = field(default_factory=dict)
     """Other diagnostics of the algorithm, as plain values."""
     mixing: FloatArray | None = None
@@ -70,7 +71,7 @@ class Server:
     ) -> None:
         self.configuration = configuration
         self.algorithm = configuration.get_algorithm()
-        self._wrapper = configuration.get_wrapper()
+        self._wrappers = configuration.get_wrappers()
         self.clients = tuple(range(configuration.clients) if clients is None else clients)
         self._place = {client: place for place, client in enumerate(self.clients)}
         self.done = 0
@@ -234,16 +235,13 @@ class Server:
             asked=len(clients) + sum(len(absent) for absent in record.absent.values()),
             seed=self.configuration.seed,
         )
-        mixings = self.algorithm.mix(round)
-        if self._wrapper is not None:
-            mixings, record.conflict = self._wrapper.adjust(
-                mixings, round, self.algorithm.shared_update
-            )
-        self._store(sent, start, mixings)
+        step = step_of(self.algorithm, self._wrappers, round)
+        record.conflict = step.figures
+        self._store(step.models(sent, start), start, step.mixings)
         record.diagnostics = self.algorithm.diagnostics()
         record.clusters = record.diagnostics.pop("clusters", None)
         sizes = {name: tensor[0].numel() for name, tensor in self._template.tensors.items()}
-        record.mixing = who_from_whom(mixings, sizes, self.clients, senders)
+        record.mixing = who_from_whom(step.shares, sizes, self.clients, senders)
         return failed
 
     def ensemble(self, update: ClientUpdate, record: RoundRecord) -> Fleet:

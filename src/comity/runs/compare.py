@@ -18,7 +18,7 @@ import numpy as np
 import tomli_w
 
 from comity.algorithms import Algorithm, find, name_of
-from comity.algorithms.wrappers import find_wrapper, fits, wrappers
+from comity.algorithms.wrappers import NONE, find_wrappers, fits, wrappers
 from comity.configuration import (
     RUN_SETTINGS,
     Configuration,
@@ -166,24 +166,25 @@ def split_entries(text: str) -> list[str]:
 
 
 def with_wrapper(entries: Sequence[str], wrapper: str | None) -> list[str]:
-    """Return entries and, beside each that a wrapper fits, the same under that wrapper."""
+    """Return entries and, beside each that wrappers fit, the same under them: ``clip,confree``."""
     if wrapper is None:
         return list(entries)
-    wrapper_class = find_wrapper(wrapper)
-    found: list[str] = []
+    classes = find_wrappers(wrapper)
+    wrapped: list[str] = []
     for entry in entries:
-        found.append(entry)
+        wrapped.append(entry)
         values = entry_values(entry)
-        if "wrapper" not in values and fits(wrapper_class, find(values["algorithm"])):
-            name = values["algorithm"]
-            found.append(f"{name}+{wrapper}{entry.removeprefix(name)}")
-    return found
+        name = values["algorithm"]
+        if "wrapper" not in values and classes and all(fits(cls, find(name)) for cls in classes):
+            names = "".join(f"+{cls.declaration.name}" for cls in classes)
+            wrapped.append(f"{name}{names}{entry.removeprefix(name)}")
+    return wrapped
 
 
 def entry_values(entry: str) -> dict[str, Any]:
     """The settings that an entry of a comparison stands for."""
     names = "|".join(map(re.escape, wrappers()))
-    match = re.fullmatch(rf"([\w-]+|[\w.]+:\w+)(?:\+({names}))?(\+ft)?(?:\[(.*)\])?", entry)
+    match = re.fullmatch(rf"([\w-]+|[\w.]+:\w+)((?:\+(?:{names}))*)(\+ft)?(?:\[(.*)\])?", entry)
     if match is None:
         raise UserError(
             f"algorithms: '{entry}' is not NAME, {''.join(f'NAME+{name}, ' for name in wrappers())}"
@@ -193,7 +194,7 @@ def entry_values(entry: str) -> dict[str, Any]:
     table_name = find(name).declaration.name
     values: dict[str, Any] = {"algorithm": name}
     if wrapped:
-        values["wrapper"] = wrapped
+        values["wrapper"] = wrapped[1:].replace("+", ",")
     if fine_tuned:
         values["fine_tune"] = "replace-last"
     for part in (inside or "").split(","):
@@ -222,8 +223,8 @@ def configurations(plan: Mapping[str, Any]) -> dict[tuple[str, str], list[Config
         # a table of another algorithm of this comparison is not for this one
         foreign = (tables & set(names.values())) - {names[entry]}
         wrapper = {**plan["settings"], **own}.get("wrapper")
-        if wrapper != "none":
-            foreign |= wrappers().keys() - {wrapper}
+        if wrapper != NONE:
+            foreign |= wrappers().keys() - set((wrapper or "").split(","))
         common = {k: v for k, v in plan["settings"].items() if k not in foreign}
         if not find(own["algorithm"]).communicates:
             common = {k: v for k, v in common.items() if k not in ("guard", "fine_tune")}

@@ -37,9 +37,8 @@ def gains_of(
         runs: The runs of each entry under one preference distribution, one per seed.
     """
     values = settings[entry]
-    bare = {
-        key: value for key, value in values.items() if key not in ("wrapper", values.get("wrapper"))
-    }
+    wrapping = ("wrapper", *values.get("wrapper", "").split(","))
+    bare = {key: value for key, value in values.items() if key not in wrapping}
     baselines = {
         other
         for other in runs
