@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from comity.cli.options import (
+    ATTACKS,
     FIGURES,
     RUN,
     Json,
@@ -28,11 +29,11 @@ from comity.cli.terminal import show
 
 _SHARED = (
     *("preset", "clients", "rounds", "partition", "sizes", "split_ratio"),
-    *("participation", "keep", "guard", "wrapper"),
+    *("participation", "keep", "guard", "attack", "wrapper"),
 )
 
 
-@with_settings({name: RUN[name] for name in _SHARED} | FIGURES)
+@with_settings({name: RUN[name] for name in _SHARED} | ATTACKS | FIGURES)
 def compare(
     *,
     algorithms: Annotated[
@@ -54,10 +55,12 @@ def compare(
     as_json: Json = False,
 ) -> None:
     """Run several algorithms over several seeds and set them side by side."""
+    from comity.configuration import split_attacks, with_attacks
     from comity.runs.compare import split_entries, start_comparison, with_wrapper
 
     wrapper = values.pop("wrapper", None)  # further entries, not a setting of all
     figures = values.pop("figures", "png")
+    attacks = split_attacks(values.pop("attacks", "none"))
     values = read_config(config) | named(problem) | values
     apply_settings(values, settings)
     subject = pop_problem(values)
@@ -66,7 +69,7 @@ def compare(
     distributions = values.pop("preferences", None)
     path = start_comparison(
         subject,
-        algorithms=with_wrapper(split_entries(algorithms), wrapper),
+        algorithms=with_attacks(with_wrapper(split_entries(algorithms), wrapper), attacks),
         seeds=seeds_of(seeds),
         preferences=distributions if preferences is None else preferences.split(),
         out=out,

@@ -57,6 +57,9 @@ RUN = {
     "fine_tune": SettingOption(
         str, "none; replace-last: no mixing in the last round; extra:K: K more rounds' training."
     ),
+    "attack": SettingOption(
+        str, "A scenario: sign-flip:3, scale:1,factor=100, size:1 … of clients drawn at random."
+    ),
     "wrapper": SettingOption(
         str,
         "Rules on top of the server's step, in order: clip, confree, geometric-median …; see: "
@@ -94,6 +97,13 @@ FIGURES = {
     "figures": SettingOption(Literal["png", "pdf", "svg"], "Pictures as pdf or svg, too."),
 }
 """Option for the format of pictures; not a setting of the run."""
+
+ATTACKS = {
+    "attacks": SettingOption(
+        str, "Attacks under which each algorithm is run: none,sign-flip:3,scale:1,factor=100."
+    ),
+}
+"""Option for attacks side by side; each becomes the setting ``attack`` of some runs."""
 
 Problem = Annotated[str | None, typer.Argument(help="What to learn; see: list problems.")]
 Set = Annotated[

@@ -5,6 +5,7 @@
 """
 
 from comity.configuration.assemble import configure
+from comity.configuration.attack import attack_of, split_attacks, with_attacks
 from comity.configuration.checks import check_complete
 from comity.configuration.files import parse_setting, read_toml
 from comity.configuration.grids import axes, grid_entries, grids, with_grids
@@ -18,6 +19,7 @@ __all__ = [
     "Configuration",
     "Layer",
     "PresetEntry",
+    "attack_of",
     "axes",
     "check_complete",
     "configure",
@@ -29,5 +31,7 @@ __all__ = [
     "preset",
     "presets",
     "read_toml",
+    "split_attacks",
+    "with_attacks",
     "with_grids",
 ]

@@ -12,6 +12,7 @@ from comity.configuration.checks import (
     CHECKS,
     CHOICE_CHECKS,
     check_absences,
+    check_attack,
     check_names,
     excluded_by,
 )
@@ -102,6 +103,7 @@ def _adjusted(choice: Choice, run: Mapping[str, Any]) -> Mapping[str, Any]:
 def _verified(configuration: Configuration, algorithm: Algorithm) -> Configuration:
     """Try out what a run begins with, so that it is refused before anything is written."""
     check_absences(configuration)
+    check_attack(configuration)
     vectors, problem = configuration.get_preferences(), configuration.get_problem()
     algorithm.check(problem, configuration.participants(configuration.clients))
     if isinstance(problem, DataProblem):

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from comity.configuration.attack import LABEL_FLIP
 from comity.configuration.layers import Choice
 from comity.configuration.run import EPISODES, RUN_SETTINGS, Configuration
 from comity.errors import UserError, unknown
@@ -142,6 +143,24 @@ def check_absences(configuration: Configuration) -> None:
             raise UserError(f"{entry}: rounds are 1 to {last - 1}.")
         if exchange == "survey" and not algorithm.surveys:
             raise UserError(f"{entry}: {configuration.algorithm} makes no survey; say 'round'.")
+
+
+def check_attack(configuration: Configuration) -> None:
+    """Refuse an attack that the run's clients cannot make."""
+    attack, problem = configuration.get_attack(), configuration.get_problem()
+    entry = f"attack = '{configuration.attack}'"
+    if not attack.count:
+        return
+    if attack.count >= configuration.clients:
+        raise UserError(
+            f"{entry}: of {configuration.clients} clients at least one must be honest; have at "
+            f"most {configuration.clients - 1} attackers."
+        )
+    if configuration.get_algorithm().centralised:
+        raise UserError(f"{entry} means nothing for {configuration.algorithm}: it pools data.")
+    labels = isinstance(problem, DataProblem) and "label" in problem.samples().columns
+    if attack.name == LABEL_FLIP and not labels:
+        raise UserError(f"{entry}: {problem.name} has no labels to flip; choose another attack.")
 
 
 def check_names(configuration: Configuration) -> None:

@@ -30,6 +30,7 @@ _OWN = {
     "preferences": "each site has its own, in its site file; drawn ones would be public, because "
     "the seed is",
     "absences": "real sites are absent by themselves",
+    "attack": "attacks are simulated only",
     "partition": "each site has its own rows",
     "sizes": "each site has its own rows",
 }

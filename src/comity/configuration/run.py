@@ -16,6 +16,8 @@ from torch import nn
 from comity import algorithms, problems
 from comity.algorithms import Algorithm
 from comity.algorithms.wrappers import NONE, Wrapper, find_wrappers
+from comity.configuration.attack import NONE as NO_ATTACK
+from comity.configuration.attack import Attack, parse_attack
 from comity.core.preferences import preferences
 from comity.core.typing import FloatArray
 from comity.errors import unknown
@@ -39,8 +41,13 @@ Names = Annotated[
 """A list of names, or one text with commas between them."""
 
 
-Listed = Annotated[str, BeforeValidator(lambda names: names.replace(" ", ""))]
-"""Names with commas between them, without blanks."""
+Listed = Annotated[
+    str,
+    BeforeValidator(
+        lambda text: text.replace(" ", "").replace(";", ",") if isinstance(text, str) else text
+    ),
+]
+"""Words with commas between them, without blanks; in entries of a comparison with semicolons."""
 
 
 class Configuration(Settings):
@@ -85,6 +92,11 @@ class Configuration(Settings):
     )
     absences: list[Absence] = setting(
         [], "simulated absences: [round, client, exchange], exchange one of survey, round, finish"
+    )
+    attack: Listed = setting(
+        NO_ATTACK,
+        "a scenario of the simulation: NAME:COUNT[,factor=NUMBER], e.g. sign-flip:3, of clients "
+        "drawn at random; results are over the others",
     )
     size_cap: float = setting(
         3.0,
@@ -158,6 +170,15 @@ class Configuration(Settings):
             wrapper(**self.wrapper_settings[wrapper.declaration.name])
             for wrapper in find_wrappers(self.wrapper)
         ]
+
+    def get_attack(self) -> Attack:
+        """Return the attack of this run, which may be none."""
+        return parse_attack(self.attack)
+
+    @property
+    def attackers(self) -> tuple[int, ...]:
+        """Clients that attack, or could, in order; results are over the others."""
+        return self.get_attack().attackers(self.clients, self.seed)
 
     def get_module(self) -> nn.Module:
         """Return a fresh module as every client of this run holds one."""

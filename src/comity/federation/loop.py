@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-from comity.core.storage import strip_prefix
+from comity.core.storage import add_prefix, strip_prefix
 from comity.core.typing import FloatArray, NamedArrays
 from comity.errors import UserError
+from comity.federation.attacks import Attackers
 from comity.federation.engine import Engine, SimulatedEngine
 from comity.federation.messages import ClientUpdate, RoundRequest, alike
 from comity.federation.server import RoundRecord, Server, bytes_of
@@ -31,6 +32,8 @@ class RoundLoop:
 
     def __init__(self, engine: Engine, *servers: Server) -> None:
         self.engine, self.servers = engine, servers
+        configuration = servers[0].configuration
+        self._attackers = Attackers(configuration) if configuration.attackers else None
         self.spent = {"clients": 0.0, "server": 0.0}
         """Seconds that rounds took at the clients and on the server."""
 
@@ -53,11 +56,18 @@ class RoundLoop:
                 if self.servers[0].algorithm.surveys and not together[0][1].alone:
                     together = self._survey(together)
                 with self._timed("clients"):
-                    update = self.engine.round(_joined(together))
+                    update = self._attacked(self.engine.round, _joined(together))
                 for server, request, record in together:
                     with self._timed("server"):
                         server.take(request, _part(update, server, request, "round"), record)
             yield [record for _, _, record in asked]
+
+    def _attacked(
+        self, exchange: Callable[[RoundRequest], ClientUpdate], request: RoundRequest
+    ) -> ClientUpdate:
+        """Return the answers to a request, those of attackers changed."""
+        update = exchange(request)
+        return update if self._attackers is None else self._attackers.changed(request, update)
 
     def _survey(self, asked: Sequence[Asked]) -> list[Asked]:
         """Run the first exchange of a round; return the requests of the second."""
@@ -94,7 +104,7 @@ class RoundLoop:
 
     def _ensemble(self, server: Server, request: RoundRequest, record: RoundRecord) -> Asked:
         """Collect the models of all clients; the last request delivers what is made of them."""
-        update = self.engine.collect(replace(request, models=None))
+        update = self._attacked(self.engine.collect, replace(request, models=None))
         return server, replace(request, models=server.ensemble(update, record)), record
 
     def state(self) -> tuple[NamedArrays, dict[str, Any]]:
@@ -105,6 +115,8 @@ class RoundLoop:
             arrays, plain = server.state()
             tensors.update({f"{number}/{name}": array for name, array in arrays.items()})
             values.append(plain)
+        if self._attackers is not None:
+            tensors |= add_prefix(self._attackers.state(), "attack/")
         return tensors, {"federations": values}
 
     def load(self, tensors: NamedArrays, values: Mapping[str, Any]) -> None:
@@ -113,6 +125,8 @@ class RoundLoop:
             zip(self.servers, values["federations"], strict=True)
         ):
             server.load(strip_prefix(tensors, f"{number}/"), plain)
+        if self._attackers is not None:
+            self._attackers.load(strip_prefix(tensors, "attack/"))
 
 
 class SimulatedLoop(RoundLoop):

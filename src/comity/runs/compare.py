@@ -351,8 +351,8 @@ def tabulate(
 def pooled(runs: Sequence[Run]) -> Metrics:
     """Return the measures of all clients of several runs taken together, as one set of vectors."""
     configurations = [run.configuration for run in runs]
-    vectors = np.concatenate([run.vectors for run in runs])
-    preferences = np.concatenate([c.get_preferences() for c in configurations])
+    vectors = np.concatenate([run.vectors[run.honest] for run in runs])
+    preferences = np.concatenate([run.configuration.get_preferences()[run.honest] for run in runs])
     return configurations[0].get_problem().measures(vectors, preferences)
 
 

@@ -222,7 +222,14 @@ class Run(Directory):
     @property
     def front(self) -> FloatArray:
         """The non-dominated objective vectors of the clients' models."""
-        return front(self.vectors[self.configuration.get_problem().counts(self.vectors)])
+        vectors = self.vectors[self.honest]
+        return front(vectors[self.configuration.get_problem().counts(vectors)])
+
+    @property
+    def honest(self) -> list[int]:
+        """Rows of the clients that count for measures: all but attackers."""
+        rows = enumerate(self.results["per_client"])
+        return [row for row, client in rows if not client.get("attacker")]
 
     @property
     def vectors(self) -> FloatArray:

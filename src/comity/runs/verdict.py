@@ -166,6 +166,8 @@ def run_verdict(
         if len(clients) == 1
         else _outcome_texts(counts, gains, trivial)
     )
+    if configuration.attackers:
+        sentences.append(_attack_text(configuration))
     sentences += [
         *_federating_texts(configuration, validation),
         _kept_text(kept, configuration.rounds),
@@ -178,6 +180,16 @@ def run_verdict(
         "mean_gain_of_gained": gains["gained"],
         "kept": kept,
     }
+
+
+def _attack_text(configuration: Configuration) -> str:
+    attack, names = configuration.get_attack(), configuration.get_names()
+    who = _listed([names[client] for client in configuration.attackers])
+    verb = "do not count" if attack.name == "none" else f"attack ({configuration.attack})"
+    honest = configuration.clients - attack.count
+    return (
+        f"All figures are of {honest} honest clients; of the others, {who}, {attack.count} {verb}."
+    )
 
 
 def _mean(clients: Sequence[ClientResult]) -> float | None:

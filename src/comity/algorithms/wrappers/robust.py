@@ -109,7 +109,7 @@ class RobustRow(Robust):
         place = None if own is None else int(np.flatnonzero(live == own)[0])
         chosen = np.zeros(len(totals))
         chosen[live] = self.row(flat @ gram @ flat.T, before / before.sum(), place)
-        return totals.sum() * chosen[:, None] * shares
+        return np.asarray(totals.sum() * chosen[:, None] * shares)
 
 
 def _gram(mixing: Mixing, round: Round, names: Sequence[str]) -> FloatArray:

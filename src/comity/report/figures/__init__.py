@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 
 from comity.report import FigureKind
 from comity.report.figures.agent import agent_rewards, agent_weights, embeddings
+from comity.report.figures.attacks import attacks
 from comity.report.figures.bars import bars
 from comity.report.figures.cluster_rounds import cluster_rounds, cluster_sizes
 from comity.report.figures.clusters import clusters
@@ -97,7 +98,10 @@ def draw_comparison(
     path: Path, comparison: ComparisonResults, runs: Runs, kind: FigureKind = "png"
 ) -> Pictures:
     """Draw all pictures of a comparison into the directory ``path``; ``kind`` as of a run."""
-    figures: dict[str, Figure | None] = {"bars": bars(comparison)}
+    figures: dict[str, Figure | None] = {
+        "attacks": attacks(comparison),
+        "bars": bars(comparison),
+    }
     if not has_single_objective(comparison):
         figures |= {"reaches": reaches(comparison, runs), "fronts": fronts(comparison, runs)}
     first = first_run(runs)
@@ -203,6 +207,7 @@ __all__ = [
     "Pictures",
     "agent_rewards",
     "agent_weights",
+    "attacks",
     "bars",
     "cluster_rounds",
     "cluster_sizes",

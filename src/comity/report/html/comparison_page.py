@@ -26,6 +26,7 @@ from comity.report.terms import comparison_terms
 from comity.runs.schema import ComparisonResults, ComparisonRow
 
 _PICTURES = {
+    "attacks": "Under attack",
     "bars": "Side by side",
     "reaches": "Reach of the clients' models",
     "fronts": "Fronts",

@@ -53,6 +53,8 @@ CAPTIONS = {
     "embeddings": "Each client's head after the last round, along the two directions in which "
     "clients differ most.",
     "clusters": "One line per client: together while in one cluster, apart after a split.",
+    "attacks": "Mean scalarised value of honest clients, over seeds. Under none all clients are "
+    "honest and count.",
     "bars": "Mean over seeds, ± population standard deviation over seeds. Dots stand where bars "
     "from zero would hide the differences.",
     "learning": "How good kept models are against the {terms.unit} that a client has spent; "

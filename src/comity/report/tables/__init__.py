@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from comity.report.tables.attacks import attack_tables
 from comity.report.tables.comparisons import comparison_tables, gains_table
 from comity.report.tables.cross import cross_tables
 from comity.report.tables.deployment import (
@@ -22,6 +23,7 @@ from comity.report.tables.runs import clients_table, run_table
 from comity.report.tables.searches import points_table, search_table, searches_table
 
 __all__ = [
+    "attack_tables",
     "audit_table",
     "check_table",
     "clients_table",
