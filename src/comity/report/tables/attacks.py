@@ -18,6 +18,7 @@ def attack_tables(comparison: ComparisonResults) -> list[Table]:
         comparison: The content of ``comparison.json``; without attacks there are no tables.
     """
     tables = []
+    several = any(len(row["seeds"]) > 1 for row in comparison["rows"])
     for part in attacked(comparison):
         table = empty_table(
             "Under attack",
@@ -29,7 +30,8 @@ def attack_tables(comparison: ComparisonResults) -> list[Table]:
             table.add_column(Text(attack.replace(",", "\n")), justify="right")
         for entry, means, stds in zip(part.entries, part.means, part.stds, strict=True):
             cells = [
-                f"{number(mean)} ± {number(std)}" for mean, std in zip(means, stds, strict=True)
+                number(mean, 3) + (f" ± {number(std, 2)}" if several else "")
+                for mean, std in zip(means, stds, strict=True)
             ]
             table.add_row(Text(entry), *cells)
         tables.append(table)
