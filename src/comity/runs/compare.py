@@ -42,6 +42,7 @@ from comity.runs.how_soon import check_target, with_how_soon
 from comity.runs.notebook import Shown
 from comity.runs.parallel import Job, Work, run_jobs
 from comity.runs.schema import ComparisonResults, ComparisonRow, Metrics, Spread
+from comity.runs.verdict import honest_rows
 
 PLAN, RESULTS, REFERENCE = "comparison.toml", "comparison.json", "reference_set.csv"
 
@@ -351,8 +352,11 @@ def tabulate(
 def pooled(runs: Sequence[Run]) -> Metrics:
     """Return the measures of all clients of several runs taken together, as one set of vectors."""
     configurations = [run.configuration for run in runs]
-    vectors = np.concatenate([run.vectors[run.honest] for run in runs])
-    preferences = np.concatenate([run.configuration.get_preferences()[run.honest] for run in runs])
+    honest = [honest_rows(run.results["per_client"]) for run in runs]
+    vectors = np.concatenate([r.vectors[rows] for r, rows in zip(runs, honest, strict=True)])
+    preferences = np.concatenate(
+        [c.get_preferences()[rows] for c, rows in zip(configurations, honest, strict=True)]
+    )
     return configurations[0].get_problem().measures(vectors, preferences)
 
 

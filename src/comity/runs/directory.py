@@ -28,7 +28,6 @@ from torch import nn
 from comity.algorithms import Algorithm
 from comity.configuration import Configuration, configure, read_toml
 from comity.core.fleet import Fleet
-from comity.core.pareto import front
 from comity.core.preferences import checked
 from comity.core.storage import load_values, save_values, strip_prefix, write_whole
 from comity.core.typing import FloatArray, NamedArrays
@@ -222,14 +221,8 @@ class Run(Directory):
     @property
     def front(self) -> FloatArray:
         """The non-dominated objective vectors of the clients' models."""
-        vectors = self.vectors[self.honest]
-        return front(vectors[self.configuration.get_problem().counts(vectors)])
-
-    @property
-    def honest(self) -> list[int]:
-        """Rows of the clients that count for measures: all but attackers."""
-        rows = enumerate(self.results["per_client"])
-        return [row for row, client in rows if not client.get("attacker")]
+        vectors = np.array(self.results["front"], dtype=np.float64)
+        return vectors.reshape(-1, len(self._objectives))
 
     @property
     def vectors(self) -> FloatArray:

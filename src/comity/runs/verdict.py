@@ -59,6 +59,11 @@ def count_marks(clients: Sequence[ClientResult]) -> dict[Mark, int]:
     return {mark: marks.count(mark) for mark in MARKS}
 
 
+def honest_rows(clients: Sequence[ClientResult]) -> list[int]:
+    """Return the rows of the clients that count for measures: all but attackers."""
+    return [row for row, client in enumerate(clients) if not client.get("attacker")]
+
+
 def gain_of(client: ClientResult) -> float | None:
     """Return what a client gained over the trivial baseline; None if that is undefined."""
     if client["scalarised"] is None or client["trivial"] is None:
