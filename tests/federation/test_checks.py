@@ -109,6 +109,22 @@ def test_a_server_goes_on_whatever_clients_send(name):
                 assert record.events == named, label
 
 
+@pytest.mark.parametrize("name", ["fedavg", "fedpref", "fsmgda"])
+@pytest.mark.parametrize(
+    "wrapper",
+    ["clip", "clip,geometric-median", "nearest-neighbour-mixing,multi-krum", "centered-clipping"],
+)
+def test_a_server_goes_on_under_robust_wrappers(name, wrapper):
+    _, first, _, update = exchanged(name)
+    configuration = tiny(problem=data_of(name), algorithm=name, wrapper=wrapper, guard=True)
+    for clients in ((BAD,), (0, 1, 2, 3)):
+        for label, change in changes(update).items():
+            server, record = Server(configuration), RoundRecord(1, update.clients)
+            server.take(first, change(update, clients), record)
+            request, _ = server.request()
+            assert request.models is None or request.models.finite().all(), label
+
+
 @pytest.mark.parametrize("name", SURVEYING)
 def test_a_server_goes_on_whatever_clients_answer(name):
     first, _, survey, update = exchanged(name)
