@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from copy import deepcopy
 
 import numpy as np
 import pytest
@@ -10,20 +11,28 @@ import torch
 
 import comity.report
 import comity.runs.execute
-from comity.configuration import attack_of, configure, split_attacks
+from comity.algorithms.fedavg import FedAvg
+from comity.configuration import Travel, attack_of, configure, split_attacks
 from comity.configuration.attack import FACTORS, parse_attack
 from comity.configuration.federation_file import read_federation
 from comity.core.fleet import Fleet
 from comity.core.rng import stream
 from comity.errors import UserError
+from comity.federation.agreement import Agreement
 from comity.federation.attacks import Attackers, largest_shift
 from comity.federation.client_learner import client_learner
 from comity.federation.clients import initial_fleet
+from comity.federation.engines.embedded import EmbeddedEngine
+from comity.federation.loop import SimulatedLoop
 from comity.federation.messages import ClientUpdate, RoundRequest
+from comity.federation.neighbours import server_of
+from comity.federation.record import RoundRecord
+from comity.federation.server import Server
 from comity.runs.directory import Run
 from comity.runs.entries import with_attacks
 from comity.runs.execute import execute
 from comity.searches.configuration import configure_search
+from tests.links.plans import passes, plan
 from tests.tiny import tiny
 
 CLIENTS = 5
@@ -299,3 +308,131 @@ def test_a_clipped_mean_withstands_what_a_mean_does_not(bare, tmp_path):
         run = execute(Run.create(tmp_path / name, configuration))
         scores[name] = run.results["metrics"]["accuracy"]
     assert scores["median"] > scores["none"] + 0.3
+
+
+# -- with encodings, links, and without a server -------------------------------------------
+
+
+@pytest.fixture
+def taken(monkeypatch):
+    """Requests and updates of rounds as servers take them."""
+    exchanges: list[tuple[RoundRequest, ClientUpdate]] = []
+    original = Server.take
+
+    def take(self, request, update, record):
+        exchanges.append((deepcopy(request.only(update.clients)), update))
+        original(self, request, update, record)
+
+    monkeypatch.setattr(Server, "take", take)
+    return exchanges
+
+
+def records_of(configuration) -> list[RoundRecord]:
+    with EmbeddedEngine(configuration) as engine:
+        loop = SimulatedLoop(engine, server_of(configuration))
+        records = [record for (record,) in loop.rounds()]
+        loop.finish()
+        return records
+
+
+@pytest.mark.parametrize("encoding", ["exact", "int8", "int4"])
+def test_attackers_encode_what_they_send(encoding, taken):
+    """What the server mixes is what the counted bytes decode to."""
+    configuration = attacking("scale:2", encoding=encoding)
+    records = records_of(configuration)
+    agreement, travel = Agreement(configuration), Travel(configuration)
+    for record, (request, update) in zip(records, taken, strict=True):
+        assert record.bytes_up == agreement.update_bytes(update)
+        for place in range(len(update.clients)):
+            base = {
+                name: t[place : place + 1].numpy() for name, t in request.posted.tensors.items()
+            }
+            arrays = travel.encoding.decode(update.encoded[place].body, travel.sent, base)
+            for name, array in arrays.items():
+                np.testing.assert_array_equal(array[0], update.models[name][place].numpy())
+
+
+def linked(tmp_path, attack: str, **values):
+    path = tmp_path / "plan.csv"
+    passing = [
+        passes("a/1", (100, 300)),
+        passes("a/2", (100, 104), (240, 262), station="ground/h"),
+        passes("b/1", (110, 140), (200, 290), station="ground/i"),
+        passes("b/2", (270, 290), station="ground/k"),
+        passes("c/1", (100, 300), station="ground/l"),
+    ]
+    path.write_text(plan(*passing).to_csv())
+    links = {"contacts": str(path), "collect": "count:3", "work": "20s"}
+    return attacking(attack, links=links, **values)
+
+
+def test_attackers_collude_over_links_whatever_each_was_sent(tmp_path, taken):
+    """Clients of one round are asked apart, where some have received nothing yet."""
+    configuration = linked(tmp_path, "collude:2")
+    records_of(configuration)
+    apart = 0
+    for request, update in taken:
+        bad = np.isin(update.clients, configuration.attackers)
+        if bad.all() or not bad.any():
+            continue
+        apart += bool(request.undelivered)
+        initial = initial_fleet(configuration, len(update.clients))
+        start = initial if request.models is None else request.models
+        for name, tensor in update.models.tensors.items():
+            moved = (tensor - start[name]).numpy()
+            wanted = np.broadcast_to(-5 * moved[~bad].mean(axis=0), moved[bad].shape)
+            np.testing.assert_allclose(moved[bad], wanted, rtol=1e-3, atol=1e-4)
+    assert apart
+
+
+def test_late_updates_are_checked_before_they_are_measured_anew(tmp_path):
+    configuration = linked(tmp_path, "scale:2,factor=1e30")
+    records = records_of(configuration)
+    for record in records:
+        bad = sorted(set(record.clients) & set(configuration.attackers))
+        named = [event for event in record.events if "beyond" in event]
+        assert [configuration.named(c) for c in bad] == [e.partition(",")[0] for e in named]
+        assert record.mixing is None or not record.mixing[:, list(configuration.attackers)].any()
+
+
+def test_without_a_server_sizes_are_capped_by_what_a_client_heard(monkeypatch):
+    configuration = attacking("size:1", topology="neighbours", graph="ring:1", rounds=1)
+    (attacker,) = configuration.attackers
+    heard: list[tuple[tuple[int, ...], list[float]]] = []
+    original = FedAvg.mix
+
+    def mix(self, round):
+        heard.append((round.participants, round.sizes.tolist()))
+        return original(self, round)
+
+    monkeypatch.setattr(FedAvg, "mix", mix)
+    (record,) = records_of(configuration)
+    assert len(heard) == CLIENTS
+    assert {len(clients) for clients, _ in heard} == {3}
+    for clients, sizes in heard:
+        if attacker in clients:
+            others = [size for c, size in zip(clients, sizes, strict=True) if c != attacker]
+            assert sizes[clients.index(attacker)] == 3 * max(others)  # the median of three
+        else:
+            assert max(sizes) <= 3 * min(sizes)
+    (event,) = record.events
+    assert event.startswith(f"{configuration.named(attacker)}, round 1: its data size")
+
+
+def test_without_a_server_attackers_are_checked_and_wrappers_refused():
+    values = {"topology": "neighbours", "graph": "ring:1"}
+    records = records_of(attacking("scale:1,factor=1e30", **values))
+    (attacker,) = attacking("scale:1").attackers
+    for record in records:
+        assert len(record.events) == 1
+        assert "its update is" in record.events[0]
+        others = [client for client in range(CLIENTS) if client != attacker]
+        assert not record.mixing[others, attacker].any()
+    with pytest.raises(UserError, match=r"clip,confree changes the step of the server, and there"):
+        attacking("none", wrapper="clip,confree", **values)
+
+
+def test_entries_with_an_attack_stay_and_malformed_ones_are_refused():
+    assert with_attacks(["fedavg[attack=size:1]"], ["none", "scale:1"]) == ["fedavg[attack=size:1]"]
+    with pytest.raises(UserError, match=r"'fedpref\[top_r=1' is not NAME"):
+        with_attacks(["fedpref[top_r=1"], ["scale:1"])
