@@ -208,6 +208,13 @@ def test_an_update_beyond_ten_thousand_medians_is_no_update(values, sound):
     assert len(events) == len(values) - sum(sound)
 
 
+def test_without_a_server_nobody_is_measured_by_clients_that_it_may_not_have_heard():
+    values = (1e6, 2e6, 3e6)
+    start = Fleet({"a": torch.zeros(3, 1)})
+    assert checks().sound(sent(*values), start, 1, []).all()
+    assert not checks(topology="neighbours").sound(sent(*values), start, 1, []).any()
+
+
 def test_sizes_count_as_at_most_three_medians_and_it_is_said_once():
     guarding, events = checks(), []
     sizes = np.array([10.0, 20.0, 30.0, 61.0, 1e6])

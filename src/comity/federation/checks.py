@@ -196,7 +196,7 @@ class Checks:
         if not sound.any():
             return
         median = 0.0
-        if self._configuration.topology == "star":  # nobody else knows all of them
+        if self._configuration.topology == "star":  # without a server nobody knows all lengths
             median = np.sort(each[sound])[(sound.sum() - 1) // 2]
         bound = min(LONGEST, FACTOR * max(float(median), self._least, 1.0))
         long = [f"its {what} is {length:.3g} long, beyond {bound:.3g}" for length in each]
