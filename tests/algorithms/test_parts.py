@@ -216,6 +216,7 @@ def test_clients_without_a_class_or_a_whole_batch_take_part(
     monkeypatch.setattr(comity.report, "write_report", lambda run, kind: None)
     configuration = tiny(
         problem="tiny-odd",
+        size_cap=0,
         algorithm=algorithm,
         wrapper=wrapper,
         preferences="same:1,0",

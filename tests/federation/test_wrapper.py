@@ -66,7 +66,7 @@ def wrapped(algorithm: str, **values: Any):
 def test_every_host_with_a_shared_update_takes_it(algorithm):
     configuration = wrapped(algorithm)
     assert configuration.label.startswith(f"{algorithm}+confree")
-    assert configuration.get_wrapper() == ConFREE()
+    assert configuration.get_wrappers() == [ConFREE()]
 
 
 @pytest.mark.parametrize("algorithm", OTHERS)
@@ -101,7 +101,7 @@ def test_a_configuration_file_says_it_all(own, tmp_path):
     assert values["confree"] == ConFREE(**own).model_dump()
     again = configure(values)
     assert again == configuration
-    assert again.get_wrapper() == ConFREE(**own)
+    assert again.get_wrappers() == [ConFREE(**own)]
 
 
 def test_in_python_it_is_put_around_its_host():
@@ -121,7 +121,7 @@ def test_in_python_it_is_put_around_its_host():
 def test_without_a_wrapper_there_is_no_table_of_it():
     configuration = tiny(problem="tiny-people", algorithm="fedrep")
     assert "confree" not in configuration.to_toml()
-    assert configuration.get_wrapper() is None
+    assert configuration.get_wrappers() == []
     with pytest.raises(UserError, match="confree"):
         tiny(problem="tiny-people", algorithm="fedrep", confree={"c": 0.5})
 
@@ -194,7 +194,9 @@ def test_a_comparison_with_and_without(call, tmp_path):
         run = Run.open(tmp_path / "c" / row["runs"][0])
         own = row["algorithm"].endswith("+confree")
         assert run.configuration.wrapper == ("confree" if own else "none")
-        assert run.configuration.wrapper_settings.get("c") == (0.3 if own else None)
+        assert run.configuration.wrapper_settings.get("confree", {}).get("c") == (
+            0.3 if own else None
+        )
         assert all((entry["conflict"] is not None) == own for entry in run.history[:2])
     values = {row["algorithm"]: row["metrics"] for row in rows}
     assert values["fedrep"].keys() == values["fedrep+confree"].keys()

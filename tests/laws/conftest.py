@@ -25,10 +25,17 @@ CASES = [
 ]
 CONTINUOUS = [(algorithm, "tiny-trolley") for algorithm in ("fedprox", "fedpref")]
 WRAPPED = [
-    (f"{algorithm}+confree", data_of(algorithm))
-    for algorithm in ("fedavg", "fedrep", "fedpac", "ditto")
+    *(
+        (f"{algorithm}+confree", data_of(algorithm))
+        for algorithm in ("fedavg", "fedrep", "fedpac", "ditto")
+    ),
+    *(
+        (entry, "tiny-people")
+        for entry in ("fedavg+clip+confree", "fedpref+clip", "matfl+geometric-median")
+    ),
 ]
-"""Some hosts of ConFREE: a shared model, a shared body, a part of what travels, one of two."""
+"""Some hosts of ConFREE (a shared model, a shared body, a part of what travels, one of two), and of
+robust wrappers: `test_rules` has all of them."""
 
 
 EVERYBODY = [name for name in ALGORITHMS if algorithms()[name].centralised]
@@ -36,9 +43,9 @@ EVERYBODY = [name for name in ALGORITHMS if algorithms()[name].centralised]
 
 
 def settings_of(entry: str, problem: str) -> dict[str, Any]:
-    """The settings of an algorithm, which may be under ConFREE, on a problem."""
+    """The settings of an algorithm, which may be under wrappers, on a problem."""
     name, _, wrapper = entry.partition("+")
-    wrapped = {"wrapper": wrapper} if wrapper else {}
+    wrapped = {"wrapper": wrapper.replace("+", ",")} if wrapper else {}
     return {"algorithm": name, "problem": problem, **wrapped}
 
 

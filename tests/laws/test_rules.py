@@ -16,10 +16,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from comity.algorithms import Algorithm, Round, Survey, algorithms, make
+from comity.algorithms.wrappers import fits, wrappers
+from comity.algorithms.wrappers.application import step_of
 from comity.algorithms.wrappers.confree import ConFREE
+from comity.algorithms.wrappers.robust import Robust
 from comity.configuration import configure
 from comity.core.fleet import Fleet
 from comity.core.mixing import Mixing, Pick
+from comity.core.mixing import mixed as mixed_models
+from tests import tiny  # noqa: F401  (registers problems)
 from tests.laws.conftest import ALGORITHMS, data_of, settings_of
 
 OBJECTIVES = 3
@@ -40,6 +45,13 @@ EQUAL = [n for n in MIXING if not algorithms()[n].centralised and n not in ORDER
 """All algorithms to which clients are alike and their order means nothing."""
 SHARED = [name for name in MIXING if algorithms()[name].shared_update]
 """Hosts of ConFREE."""
+
+
+ROBUST = sorted(name for name, cls in wrappers().items() if issubclass(cls, Robust))
+WITHSTANDING = [
+    (host, name) for host in MIXING for name in ROBUST if fits(wrappers()[name], algorithms()[host])
+]
+"""Every host with every robust wrapper that fits it."""
 
 
 def saved(state: dict[str, Any]) -> tuple[str, dict[str, tuple[str, tuple[int, ...], bytes]]]:
@@ -225,6 +237,41 @@ def test_3_no_favourites_of_a_step_without_conflict(seed, clients, name):
     renamed = given_models(name, *again)
     for new, old in enumerate(order.tolist()):
         np.testing.assert_allclose(renamed[new], plain[old], rtol=1e-3, atol=1e-3)
+
+
+def robust_models(name: str, wrapper: str, round: Round, survey: Survey) -> dict[int, np.ndarray]:
+    """What each client would be sent by a host under a robust wrapper."""
+    algorithm = prepared(name, survey)
+    if algorithm.surveys:
+        round = replace(round, survey=survey)
+    step = step_of(algorithm, [wrappers()[wrapper]()], round)
+    for mixing in step.mixings.values():
+        mixing.check(len(round.sent))
+        assert (mixing.weights >= 0).all()
+    models, route = mixed_models(
+        step.mixings,
+        step.models(round.sent, round.start),
+        round.start,
+        lambda names, clients: round.start.group(*names).select(clients),
+    )
+    flat = torch.cat([models[tensor].flatten(1) for tensor in models], dim=1)
+    return {client: flat[row].numpy() for client, row in route.items()}
+
+
+@pytest.mark.parametrize(("name", "wrapper"), WITHSTANDING, ids=str)
+@settings(deadline=None, max_examples=3)
+@given(seed=st.integers(0, 2**30), clients=st.integers(1, 7))
+def test_3_and_4_of_every_host_that_withstands_outliers(name, wrapper, seed, clients):
+    """Weights are honest, and relabelled clients are sent the same under their new names."""
+    round, survey = random_round(seed, clients, name), random_survey(seed, clients)
+    plain = robust_models(name, wrapper, round, survey)
+    assert all(np.isfinite(model).all() for model in plain.values())
+    if name not in ORDERED:
+        order = np.random.default_rng(seed).permutation(clients)
+        again = relabelled(name, round, order), shuffled(survey, order)
+        renamed = robust_models(name, wrapper, *again)
+        for new, old in enumerate(order.tolist()):
+            np.testing.assert_allclose(renamed[new], plain[old], rtol=1e-3, atol=1e-3)
 
 
 @settings(deadline=None)

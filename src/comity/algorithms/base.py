@@ -158,6 +158,8 @@ class Algorithm(Settings):
 
     Learners compute ``gradients``, ``losses`` and ``preferences``; `survey_client` all others.
     """
+    offers_several: ClassVar[bool] = False
+    """Clients get several models, of which each makes its own, as the server does not know."""
     shared_update: ClassVar[tuple[str, ...]] = ()
     """Tensors, as patterns, of which all clients get the mean update; a wrapper may replace it."""
     reads_start: ClassVar[bool] = True

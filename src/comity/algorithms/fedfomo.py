@@ -74,6 +74,7 @@ class FedFomo(Algorithm):
     needs: ClassVar[frozenset[Need]] = frozenset({"losses"})
     sends: ClassVar[tuple[str, ...]] = ("model.*",)
     receive_as: ClassVar[Mapping[str, str]] = {"model.": "offers."}
+    offers_several: ClassVar[bool] = True
     statistics: ClassVar[tuple[str, ...]] = ("gains",)
 
     offers: int = setting(5, "M: models that a client is sent", at_least=1)

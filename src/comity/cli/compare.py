@@ -31,7 +31,7 @@ from comity.cli.terminal import show
 
 _SHARED = (
     *("preset", "clients", "rounds", "partition", "sizes", "split_ratio"),
-    *("participation", "topology", "graph", "keep", "guard", "encoding", "wrapper"),
+    *("participation", "topology", "graph", "keep", "guard", "attack", "encoding", "wrapper"),
 )
 
 
@@ -57,12 +57,14 @@ def compare(
     as_json: Json = False,
 ) -> None:
     """Run several algorithms over several seeds and set them side by side."""
+    from comity.configuration import split_attacks
     from comity.runs.compare import start_comparison
-    from comity.runs.entries import split_entries, with_wrapper
+    from comity.runs.entries import split_entries, with_attacks, with_wrapper
 
     wrapper = values.pop("wrapper", None)  # further entries, not a setting of all
     encodings = values.pop("encodings", None)
     figures = values.pop("figures", "png")
+    attacks = split_attacks(values.pop("attacks", "none"))
     values = with_links(read_config(config), values) | named(problem) | values
     apply_settings(values, settings)
     subject = pop_problem(values)
@@ -71,7 +73,7 @@ def compare(
     distributions = values.pop("preferences", None)
     path = start_comparison(
         subject,
-        algorithms=with_wrapper(split_entries(algorithms), wrapper),
+        algorithms=with_attacks(with_wrapper(split_entries(algorithms), wrapper), attacks),
         seeds=seeds_of(seeds),
         preferences=distributions if preferences is None else preferences.split(),
         encodings=None if encodings is None else encodings.split(","),

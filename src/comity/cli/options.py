@@ -61,12 +61,16 @@ RUN = {
     "fine_tune": SettingOption(
         str, "none; replace-last: no mixing in the last round; extra:K: K more rounds' training."
     ),
+    "attack": SettingOption(
+        str, "A scenario: sign-flip:3, scale:1,factor=100, size:1 … of clients drawn at random."
+    ),
     "encoding": SettingOption(
         str, "How models travel: none (whole), or what changed: exact, float16, int8, int4."
     ),
     "wrapper": SettingOption(
         str,
-        "confree: a conflict-free step in place of the server's mean; scaled-mean: its control.",
+        "Rules on top of the server's step, in order: clip, confree, geometric-median …; see: "
+        "list taxonomy.",
         flag="--with",
     ),
 }
@@ -129,6 +133,9 @@ CHARTER = {
 """Options for the simulation of a charter; not settings of the run."""
 
 COMPARED = {
+    "attacks": SettingOption(
+        str, "Each algorithm under each of these: none,sign-flip:3,scale:1,factor=100."
+    ),
     "encodings": SettingOption(str, "Each algorithm under each of these: none,exact,int8,int4."),
 }
 """Options of a comparison that multiply its entries."""

@@ -189,7 +189,7 @@ def show_comparison(comparison: Comparison, as_json: bool) -> None:
     if as_json:
         print_json({**comparison.results, "run": str(comparison.path)})
         return
-    from comity.report.tables import comparison_tables, gains_table
+    from comity.report.tables import attack_tables, comparison_tables, gains_table
 
     first = next(run for runs in comparison.runs.values() for run in runs)
     tables, gains = (
@@ -199,6 +199,7 @@ def show_comparison(comparison: Comparison, as_json: bool) -> None:
     print_tables(
         *tables,
         *([] if gains is None else [gains]),
+        *attack_tables(comparison.results),
         footer=_footer(first.results, comparison.path),
         sentences=_sentences(comparison.results),
     )

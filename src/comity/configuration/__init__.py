@@ -5,6 +5,7 @@
 """
 
 from comity.configuration.assemble import configure
+from comity.configuration.attack import attack_of, split_attacks
 from comity.configuration.checks import check_complete
 from comity.configuration.files import difference, parse_setting, read_toml
 from comity.configuration.grids import axes, grid_entries, grids, with_grids
@@ -21,6 +22,7 @@ __all__ = [
     "Layer",
     "PresetEntry",
     "Travel",
+    "attack_of",
     "axes",
     "check_complete",
     "configure",
@@ -37,5 +39,6 @@ __all__ = [
     "preset",
     "presets",
     "read_toml",
+    "split_attacks",
     "with_grids",
 ]

@@ -7,11 +7,12 @@ from typing import Any
 
 from comity import algorithms, problems
 from comity.algorithms import Algorithm
-from comity.algorithms.wrappers import Wrapper, find_wrapper, wrappers
+from comity.algorithms.wrappers import NONE, Wrapper, find_wrappers
 from comity.configuration.checks import (
     CHECKS,
     CHOICE_CHECKS,
     check_absences,
+    check_attack,
     check_names,
     check_topology,
     excluded_by,
@@ -33,7 +34,7 @@ def configure(values: Mapping[str, Any]) -> Configuration:
 
     Args:
         values: run-level settings by name and tables of settings by the name of the algorithm, the
-            learner or the wrapper: what a TOML file holds. ``algorithm`` may also be a class, or a
+            learner or a wrapper: what a TOML file holds. ``algorithm`` may also be a class, or a
             `Wrapper` around a host.
 
     Raises:
@@ -53,12 +54,12 @@ def _complete(values: Mapping[str, Any]) -> Configuration:
     run = _adjusted(choice, run)
     for check in CHECKS:
         check(choice, run)
-    wrapper = {}
-    if choice.wrapper is not None:
-        name = choice.wrapper.declaration.name
-        wrapper = build(choice.wrapper, wrapper_values, where=name).model_dump()
+    wrappers = {
+        name: build(wrapper, wrapper_values.get(name, {}), where=name).model_dump()
+        for name, wrapper in choice.wrappers.items()
+    }
     algorithm = build(choice.algorithm, algorithm_values, where=choice.name)
-    tables = (algorithm.model_dump(), learner.model_dump(), wrapper)
+    tables = (algorithm.model_dump(), learner.model_dump(), wrappers)
     complete = {**run, **dict(zip(TABLES, tables, strict=True))}
     return _verified(build(Configuration, complete, where="run"), algorithm)
 
@@ -79,11 +80,8 @@ def _choose(values: Mapping[str, Any]) -> Choice:
     learner, learner_settings = LEARNERS[problem.learner]
     learner.check(problem)
     algorithm = algorithms.find(values.get("algorithm", "fedpref"))
-    name = str(values.get("wrapper", "none"))
-    if name not in ("none", *wrappers()):
-        raise unknown("wrapper", name, ("none", *wrappers()))
-    wrapper = None if name == "none" else find_wrapper(name)
-    return Choice(values, problem, learner, learner_settings, algorithm, wrapper)
+    wrappers = {w.declaration.name: w for w in find_wrappers(str(values.get("wrapper", NONE)))}
+    return Choice(values, problem, learner, learner_settings, algorithm, wrappers)
 
 
 def _scheduled(
@@ -115,6 +113,7 @@ def _verified(configuration: Configuration, algorithm: Algorithm) -> Configurati
     """Try out what a run begins with, so that it is refused before anything is written."""
     check_absences(configuration)
     check_topology(configuration, algorithm)
+    check_attack(configuration)
     vectors, problem = configuration.get_preferences(), configuration.get_problem()
     algorithm.check(problem, configuration.participants(configuration.clients))
     if isinstance(problem, DataProblem):

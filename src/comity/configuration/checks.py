@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from comity.algorithms import Algorithm
+from comity.configuration.attack import LABEL_FLIP
 from comity.configuration.layers import Choice
 from comity.configuration.run import EPISODES, RUN_SETTINGS, Configuration
 from comity.core.graphs import COMPLETE
@@ -40,8 +41,8 @@ def _check_losses(choice: Choice) -> None:
 
 
 def _check_wrapper(choice: Choice) -> None:
-    if choice.wrapper is not None:
-        choice.wrapper.check(choice.algorithm)
+    for wrapper in choice.wrappers.values():
+        wrapper.check(choice.algorithm)
 
 
 def _check_evaluation(choice: Choice, run: Mapping[str, Any]) -> None:
@@ -196,8 +197,8 @@ def check_topology(configuration: Configuration, algorithm: Algorithm) -> None:
         )
     if configuration.wrapper != "none":
         raise UserError(
-            f"topology = neighbours: {configuration.wrapper} replaces an update that all clients "
-            "share, and without a server they share none. Say wrapper = none."
+            f"topology = neighbours: {configuration.wrapper} changes the step of the server, "
+            "and there is none. Say wrapper = none."
         )
     if configuration.encoding != "none":
         raise UserError(
@@ -209,6 +210,24 @@ def check_topology(configuration: Configuration, algorithm: Algorithm) -> None:
         raise UserError(
             f"graph = {graph} means nothing with links: the contact plan decides who hears whom."
         )
+
+
+def check_attack(configuration: Configuration) -> None:
+    """Refuse an attack that the run's clients cannot make."""
+    attack, problem = configuration.get_attack(), configuration.get_problem()
+    entry = f"attack = '{configuration.attack}'"
+    if not attack.count:
+        return
+    if attack.count >= configuration.clients:
+        raise UserError(
+            f"{entry}: of {configuration.clients} clients at least one must be honest; have at "
+            f"most {configuration.clients - 1} attackers."
+        )
+    if configuration.get_algorithm().centralised:
+        raise UserError(f"{entry} means nothing for {configuration.algorithm}: it pools data.")
+    labels = isinstance(problem, DataProblem) and "label" in problem.samples().columns
+    if attack.name == LABEL_FLIP and not labels:
+        raise UserError(f"{entry}: {problem.name} has no labels to flip; choose another attack.")
 
 
 def check_names(configuration: Configuration) -> None:

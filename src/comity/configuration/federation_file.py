@@ -35,6 +35,7 @@ _OWN = {
     "preferences": "each site has its own, in its site file; drawn ones would be public, because "
     "the seed is",
     "absences": "real sites are absent by themselves",
+    "attack": "attacks are simulated only",
     "links": "real sites answer when they are in contact; links are simulated: comity run --links",
     "partition": "each site has its own rows",
     "sizes": "each site has its own rows",

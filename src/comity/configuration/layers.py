@@ -128,7 +128,8 @@ class Choice:
     learner: type[Learner]
     learner_settings: type[LearnerSettings]
     algorithm: type[Algorithm]
-    wrapper: type[Wrapper] | None
+    wrappers: Mapping[str, type[Wrapper]]
+    """By name, in their order."""
 
     @property
     def name(self) -> str:
@@ -138,8 +139,7 @@ class Choice:
     @property
     def tables(self) -> tuple[str, ...]:
         """Names under which tables of settings may be among the values."""
-        wrapper = () if self.wrapper is None else (self.wrapper.declaration.name,)
-        return self.name, self.problem.learner, *wrapper
+        return self.name, self.problem.learner, *self.wrappers
 
     @property
     def user_learner(self) -> Mapping[str, Any]:
@@ -161,7 +161,7 @@ class Choice:
             run={key: value for key, value in values.items() if key in RUN_SETTINGS},
             learner=learner,
             algorithm=values.get(self.name, {}),
-            wrapper={} if self.wrapper is None else values.get(self.wrapper.declaration.name, {}),
+            wrapper={name: values[name] for name in self.wrappers if name in values},
         )
         return [
             Layer(run={**evaluation, **problem.run_defaults}, learner=problem.defaults),

@@ -15,7 +15,9 @@ from torch import nn
 
 from comity import algorithms, problems
 from comity.algorithms import Algorithm
-from comity.algorithms.wrappers import Wrapper, find_wrapper
+from comity.algorithms.wrappers import NONE, Wrapper, find_wrappers
+from comity.configuration.attack import NONE as NO_ATTACK
+from comity.configuration.attack import Attack, parse_attack
 from comity.core.graphs import COMPLETE, Graph
 from comity.core.preferences import preferences
 from comity.core.typing import FloatArray
@@ -41,8 +43,17 @@ Names = Annotated[
 """A list of names, or one text with commas between them."""
 
 
+Listed = Annotated[
+    str,
+    BeforeValidator(
+        lambda text: text.replace(" ", "").replace(";", ",") if isinstance(text, str) else text
+    ),
+]
+"""Words with commas between them, without blanks; in entries of a comparison with semicolons."""
+
+
 class Configuration(Settings):
-    """All settings of one run; three tables hold those of algorithm, learner and wrapper."""
+    """All settings of one run; three tables hold those of algorithm, learner and wrappers."""
 
     problem: str | dict[str, Any] = setting(
         ..., "what is learned: a name, module:attribute, or a table that describes your own data"
@@ -50,7 +61,9 @@ class Configuration(Settings):
     algorithm: str = setting(
         "fedpref", "what is federated about it: a name, or module:class of your own"
     )
-    wrapper: str = setting("none", "a rule on top of the algorithm's server step, by its name")
+    wrapper: Listed = setting(
+        NONE, "rules on top of the algorithm's server step, in their order: clip,confree"
+    )
     preset: str = setting(
         DEFAULT_PRESET, "source of the papers' settings: default, or a name; see: list presets"
     )
@@ -89,6 +102,16 @@ class Configuration(Settings):
     )
     absences: list[Absence] = setting(
         [], "simulated absences: [round, client, exchange], exchange one of survey, round, finish"
+    )
+    attack: Listed = setting(
+        NO_ATTACK,
+        "a scenario of the simulation: NAME:COUNT[,factor=NUMBER], e.g. sign-flip:3, of clients "
+        "drawn at random; results are over the others",
+    )
+    size_cap: float = setting(
+        3.0,
+        "a client's data size counts as at most this many medians of the round's; 0: as it is sent",
+        at_least=0,
     )
     keep: Literal["best", "last"] = setting(
         "best", "hand over each client's best validated model, or its last one"
@@ -131,7 +154,7 @@ class Configuration(Settings):
     )
     algorithm_settings: dict[str, Any] = setting({}, "settings of the algorithm")
     learner_settings: dict[str, Any] = setting({}, "settings of the learner")
-    wrapper_settings: dict[str, Any] = setting({}, "settings of the wrapper")
+    wrapper_settings: dict[str, Any] = setting({}, "settings of each wrapper, by its name")
 
     @property
     def problem_name(self) -> str:
@@ -141,7 +164,7 @@ class Configuration(Settings):
     @property
     def label(self) -> str:
         """Name of the run as a row of a comparison: ``fedavg+ft`` when fine-tuned."""
-        wrapped = self.algorithm if self.wrapper == "none" else f"{self.algorithm}+{self.wrapper}"
+        wrapped = "+".join([self.algorithm, *self.wrapper_settings])
         return wrapped if self.fine_tune == "none" else f"{wrapped}+ft"
 
     @property
@@ -160,11 +183,21 @@ class Configuration(Settings):
         """Return a fresh algorithm with the settings of this run."""
         return algorithms.make(self.algorithm, self.algorithm_settings)
 
-    def get_wrapper(self) -> Wrapper | None:
-        """Return a fresh wrapper with the settings of this run, if it has one."""
-        return (
-            None if self.wrapper == "none" else find_wrapper(self.wrapper)(**self.wrapper_settings)
-        )
+    def get_wrappers(self) -> list[Wrapper]:
+        """Return fresh wrappers with the settings of this run, in their order."""
+        return [
+            wrapper(**self.wrapper_settings[wrapper.declaration.name])
+            for wrapper in find_wrappers(self.wrapper)
+        ]
+
+    def get_attack(self) -> Attack:
+        """Return the attack of this run, which may be none."""
+        return parse_attack(self.attack)
+
+    @property
+    def attackers(self) -> tuple[int, ...]:
+        """Clients that attack, or could, in order; results are over the others."""
+        return self.get_attack().attackers(self.clients, self.seed)
 
     def get_module(self) -> nn.Module:
         """Return a fresh module as every client of this run holds one."""
@@ -218,8 +251,7 @@ class Configuration(Settings):
         """Return the file: run-level settings, then one table each for the three parts."""
         values = self.model_dump(exclude=set(TABLES))
         values.pop("links" if self.links is None else "rounds")  # a contact plan decides them
-        if self.wrapper != "none":
-            values[self.wrapper] = self.wrapper_settings
+        values |= self.wrapper_settings
         values[self.algorithm_name] = self.algorithm_settings
         values[self.get_problem().learner] = self.learner_settings
         return tomli_w.dumps(values)

@@ -150,7 +150,7 @@ def mixed(
     route, one_for_each = _common_route(mixings)
     tensors = {}
     for name in sent:
-        mixing = mixings[_key(mixings, name)]
+        mixing = mixings[key_of(mixings, name)]
         if isinstance(mixing, Pick):
             models = sent[name][torch.from_numpy(mixing.givers)]
         elif mixing.base is None:
@@ -189,7 +189,7 @@ def who_from_whom(
     columns = [clients.index(client) for client in senders]
     counts = dict.fromkeys(mixings, 0)
     for name, size in sizes.items():
-        counts[_key(mixings, name)] += size
+        counts[key_of(mixings, name)] += size
     counted = [(mixings[key], count) for key, count in counts.items() if count]
     for client in _common_route(mixings)[0]:
         shares = np.zeros(len(clients))
@@ -205,7 +205,7 @@ def who_from_whom(
     return matrix
 
 
-def _key(mixings: Mixings, name: str) -> str:
+def key_of(mixings: Mixings, name: str) -> str:
     """Return the key of a tensor's mixing: its own name, or the first pattern that matches it."""
     name = name.removeprefix(TARGET)
     return name if name in mixings else next(key for key in mixings if fnmatchcase(name, key))
@@ -232,6 +232,12 @@ def row_normalised(weights: FloatArray) -> FloatArray:
     weights[empty, empty] = 1.0
     weights /= weights.sum(axis=1, keepdims=True)
     return weights
+
+
+def squared_distances(gram: FloatArray) -> FloatArray:
+    """Return ‖x_i − x_j‖² (n x n) from inner products."""
+    squares = gram.diagonal()
+    return np.clip(squares[:, None] + squares[None] - 2 * gram, 0.0, None)
 
 
 def cosine(gram: FloatArray) -> FloatArray:

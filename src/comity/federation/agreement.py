@@ -11,7 +11,6 @@ from typing import Any, Literal
 
 import numpy as np
 
-from comity.algorithms import STEPS
 from comity.configuration import Configuration, Travel
 from comity.configuration.travel import ANSWERS, request_control, size_of, update_control
 from comity.core.encodings import Encoded, Layout, described, digest
@@ -19,6 +18,7 @@ from comity.core.envelope import BROADCAST, MODELS, STATISTICS, control_text, se
 from comity.core.fleet import Fleet
 from comity.core.storage import add_prefix, strip_prefix
 from comity.core.typing import AnyArray, NamedArrays
+from comity.federation.checks import possible
 from comity.federation.messages import ClientUpdate, RoundRequest, Verdict
 from comity.federation.wire import (
     SERVER,
@@ -39,9 +39,6 @@ SCALES = "scales"
 RESULTS = "results"
 """Statistic that a site may tell at the end: its test results."""
 _MOST = 1 << 20  # entries of one statistic
-_LARGEST = 2.0**53  # entry of a statistic: counts up to here are exact
-_FLAGS = ("declined", "unsound")
-_COUNTS = ("size", STEPS, "yes", "members", "right", "cells", "counts", "total")  # of rows
 _ROOM = 1 << 20  # bytes of a message beside models
 
 
@@ -345,15 +342,5 @@ def _check_value(name: str, array: AnyArray, sound: bool) -> None:
     Numbers that are not finite are honest where a model is no longer sound; the server leaves such
     clients out by itself.
     """
-    finite = array[np.isfinite(array)]
-    wrong = bool((np.abs(finite) > _LARGEST).any())
-    if name == "validation":
-        wrong |= bool(np.isinf(array).any())
-    elif name in _FLAGS:
-        wrong |= not bool(np.isin(array, (0.0, 1.0)).all())
-    elif name in _COUNTS:
-        wrong |= bool((finite < 0).any())
-    if sound:
-        wrong |= len(finite) < array.size
-    if wrong:
+    if not possible(name, array, finite=sound).all():
         raise WireError(f"statistic {name}: value")

@@ -6,6 +6,7 @@ from comity.configuration import Configuration
 from comity.core.fleet import Fleet
 from comity.core.phases import ClientModel
 from comity.core.typing import FloatArray
+from comity.federation.poisoning import poisoned
 from comity.learners import LEARNERS, Learner, LearnerContext
 
 
@@ -23,7 +24,8 @@ def client_learner(
         models: One model per client.
         preferences: One preference per model (clients x objectives).
     """
-    problem, algorithm = configuration.get_problem(), configuration.get_algorithm()
+    algorithm = configuration.get_algorithm()
+    problem = poisoned(configuration.get_problem(), configuration)
     objectives = len(problem.objectives)
     conditional = algorithm.evaluation_preferences(objectives, "validation") is not None
     learner_class, settings_class = LEARNERS[problem.learner]

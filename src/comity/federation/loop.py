@@ -10,9 +10,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from comity.core.fleet import Fleet
-from comity.core.storage import strip_prefix
+from comity.core.storage import add_prefix, strip_prefix
 from comity.core.typing import FloatArray, NamedArrays
 from comity.errors import UserError
+from comity.federation.attacks import Attackers
 from comity.federation.engine import Engine, SimulatedEngine
 from comity.federation.messages import ClientUpdate, RoundRequest, alike
 from comity.federation.record import RoundRecord
@@ -43,6 +44,8 @@ class RoundLoop:
 
     def __init__(self, engine: Engine, *servers: Server) -> None:
         self.engine, self.servers = engine, servers
+        configuration = servers[0].configuration
+        self._attackers = Attackers(configuration) if configuration.attackers else None
         self.spent = {"clients": 0.0, "server": 0.0}
         """Seconds that rounds took at the clients and on the server."""
 
@@ -62,9 +65,14 @@ class RoundLoop:
         while self.done < self.servers[0].configuration.rounds:
             asked: list[Asked] = [(server, *server.request()) for server in self.servers]
             for whole in self._exchanged(asked, "round", self._round):
+                update = self._attacked(whole.request, whole.update)
                 with self._timed("server"):
-                    whole.server.take(whole.request, whole.update, whole.record)
+                    whole.server.take(whole.request, update, whole.record)
             yield [record for _, _, record in asked]
+
+    def _attacked(self, request: RoundRequest, update: ClientUpdate) -> ClientUpdate:
+        """Return the answers to a request, those of attackers changed."""
+        return update if self._attackers is None else self._attackers.changed(request, update)
 
     def _exchanged(
         self,
@@ -134,7 +142,7 @@ class RoundLoop:
 
     def _ensemble(self, server: Server, request: RoundRequest, record: RoundRecord) -> Asked:
         """Collect the models of all clients; the last request delivers what is made of them."""
-        update = self.engine.collect(request)
+        update = self._attacked(request, self.engine.collect(request))
         return server, server.ensemble(request, update, record), record
 
     def state(self) -> tuple[NamedArrays, dict[str, Any]]:
@@ -145,6 +153,8 @@ class RoundLoop:
             arrays, plain = server.state()
             tensors.update({f"{number}/{name}": array for name, array in arrays.items()})
             values.append(plain)
+        if self._attackers is not None:
+            tensors |= add_prefix(self._attackers.state(), "attack/")
         return tensors, {"federations": values}
 
     def load(self, tensors: NamedArrays, values: Mapping[str, Any]) -> None:
@@ -153,6 +163,8 @@ class RoundLoop:
             zip(self.servers, values["federations"], strict=True)
         ):
             server.load(strip_prefix(tensors, f"{number}/"), plain)
+        if self._attackers is not None:
+            self._attackers.load(strip_prefix(tensors, "attack/"))
 
 
 class SimulatedLoop(RoundLoop):

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from comity.algorithms import Round
+from comity.algorithms.wrappers.application import Step
 from comity.configuration import Configuration
 from comity.configuration.planning import planned_windows
 from comity.configuration.travel import size_of
@@ -94,7 +95,7 @@ class Neighbours(Server):
             configuration.graph, len(clients), configuration.seed, number, clients[0]
         )
 
-    def _apply_rule(self, round: Round, record: RoundRecord) -> Mixings:
+    def _apply_rule(self, round: Round, record: RoundRecord) -> Step:
         """Return the mixing in which each client has its own row of its own rule."""
         graph, places = self._graph(round.number), self._places(round.participants)
         hears = graph[np.ix_(places, places)] | np.eye(len(places), dtype=bool)
@@ -103,8 +104,8 @@ class Neighbours(Server):
         for client, row in zip(round.participants, hears, strict=True):
             heard = tuple(np.array(round.participants)[row].tolist())
             record.heard[client] = tuple(other for other in heard if other != client)
-            parts[client] = row, self._rules[client].mix(round.only(heard))
-        return self._scattered(parts)
+            parts[client] = row, self._rules[client].mix(self._capped(round.only(heard), record))
+        return Step(self._scattered(parts), figures=None, combined=None)
 
     def _scattered(self, parts: Mapping[int, tuple[BoolArray, Mixings]]) -> Mixings:
         """Return one mixing per group of tensors, with one row per client.

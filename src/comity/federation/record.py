@@ -22,7 +22,7 @@ class RoundRecord:
     worth: float | None = None
     """Mean hypervolume on validation data that clients report, where one round is kept for all."""
     conflict: dict[str, float] | None = None
-    """Measures of the wrapper: how much updates were against each other."""
+    """Measures of the wrappers: how much updates were against each other."""
     diagnostics: dict[str, Any] = field(default_factory=dict)
     """Other diagnostics of the algorithm, as plain values."""
     heard: dict[int, tuple[int, ...]] | None = None

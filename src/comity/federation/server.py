@@ -14,12 +14,14 @@ from typing import Any
 import numpy as np
 
 from comity.algorithms import Round, Survey
+from comity.algorithms.wrappers.application import Step, step_of
 from comity.configuration import Configuration
 from comity.core.fleet import Fleet
 from comity.core.mixing import TARGET, Mixings, mixed, who_from_whom
 from comity.core.storage import add_prefix, strip_prefix
 from comity.core.typing import NamedArrays
 from comity.federation.agreement import Agreement, Exchange
+from comity.federation.checks import Checks
 from comity.federation.clients import initial_fleet
 from comity.federation.encoder import encode_fleet, posted_after
 from comity.federation.ensemble import ensembled
@@ -46,13 +48,14 @@ class Server:
     ) -> None:
         self.configuration = configuration
         self.algorithm = configuration.get_algorithm()
-        self._wrapper = configuration.get_wrapper()
+        self._wrappers = configuration.get_wrappers()
         self.clients = tuple(range(configuration.clients) if clients is None else clients)
         self._place = {client: place for place, client in enumerate(self.clients)}
         self.done = 0
         """Rounds that are finished."""
         models = initial_fleet(configuration, 1) if initial is None else initial
         self._template = models.group(*self.algorithm.sends)
+        self._checks = Checks(configuration, self._template)
         self._agreement = Agreement(configuration)
         self._travel = self._agreement.travel
         self._posted: Fleet | None = None
@@ -158,12 +161,7 @@ class Server:
     ) -> RoundRequest:
         """Return the request to those who answered the survey, with the server's broadcast."""
         request = self._answered(request, survey, record, "survey")
-        sound = survey.finite()
-        for client in np.array(survey.clients, dtype=np.int64)[~sound].tolist():
-            record.events.append(
-                f"{self.configuration.named(client)}, round {record.round}: its losses or "
-                "gradients are not finite; left out of the survey"
-            )
+        sound = self._checks.answered(survey, record.round, record.events)
         usable = survey.only([c for c, good in zip(survey.clients, sound, strict=True) if good])
         self._survey = Survey(usable.clients, usable.statistics, usable.models)
         broadcast = self.algorithm.broadcast(self._survey)
@@ -224,8 +222,8 @@ class Server:
 
         Only rounds that all clients answered are comparable.
         """
-        worth = update.statistics.get("validation")
-        if worth is None or len(update.clients) < len(self.clients):
+        worth = self._checks.validation(update, record.round, record.events)
+        if worth is None or not len(worth) or len(update.clients) < len(self.clients):
             return
         if np.isfinite(worth).all():  # nan: nothing was delivered yet, or a model is not sound
             record.worth = float(worth.mean())
@@ -238,14 +236,8 @@ class Server:
         clients, number = update.clients, record.round
         start = self._start(request, update)
         self._remember_uploads(update)
-        sound = update.models.finite().reshape(len(clients), -1).all(axis=1)
-        sound &= update.statistics.get("unsound", np.zeros(len(clients))) == 0
+        sound = self._checks.sound(update, start, number, record.events, self.algorithm.statistics)
         failed = set(np.array(clients)[~sound].tolist())
-        for client in sorted(failed):
-            record.events.append(
-                f"{self.configuration.named(client)}, round {number}: its model is no longer "
-                "finite; rolled back to its start and left out"
-            )
         models = update.models
         if self._schedule is not None:
             sound &= self._schedule.fresh(clients, record)
@@ -271,21 +263,25 @@ class Server:
             asked=len(clients) + sum(len(absent) for absent in record.absent.values()),
             seed=self.configuration.seed,
         )
-        mixings = self._apply_rule(round, record)
-        self._store(sent, start, mixings)
+        step = self._apply_rule(round, record)
+        self._store(step.models(sent, start), start, step.mixings)
         sizes = {name: tensor[0].numel() for name, tensor in self._template.tensors.items()}
-        record.mixing = who_from_whom(mixings, sizes, self.clients, senders)
+        record.mixing = who_from_whom(step.shares, sizes, self.clients, senders)
         return failed
 
-    def _apply_rule(self, round: Round, record: RoundRecord) -> Mixings:
-        """Return who learns from whom by the algorithm and its wrapper; note their diagnostics."""
-        mixings = self.algorithm.mix(round)
-        if self._wrapper is not None:
-            shared = self.algorithm.shared_update
-            mixings, record.conflict = self._wrapper.adjust(mixings, round, shared)
+    def _apply_rule(self, round: Round, record: RoundRecord) -> Step:
+        """Return who learns from whom by the algorithm and its wrappers; note their diagnostics."""
+        step = step_of(self.algorithm, self._wrappers, self._capped(round, record))
+        record.conflict = step.figures
         record.diagnostics = self.algorithm.diagnostics()
         record.clusters = record.diagnostics.pop("clusters", None)
-        return mixings
+        return step
+
+    def _capped(self, round: Round, record: RoundRecord) -> Round:
+        """Return a round in which no client counts for many times the median data size."""
+        senders, events = round.participants, record.events
+        sizes = self._checks.sizes(senders, round.sizes, round.number, events)
+        return replace(round, sizes=sizes)
 
     def ensemble(
         self, request: RoundRequest, update: ClientUpdate, record: RoundRecord
@@ -293,7 +289,7 @@ class Server:
         """Return a request with what every client gets of the models that all hand over."""
         record.bytes_down += self._agreement.request_bytes("collect", request)
         record.bytes_up += self._agreement.update_bytes(update)
-        models = ensembled(self.algorithm, update, len(self.clients))
+        models = ensembled(self.algorithm, update, len(self.clients), self._checks, record)
         return replace(request, models=models)
 
     def _start(self, request: RoundRequest, update: ClientUpdate) -> Fleet:
@@ -371,6 +367,8 @@ class Server:
         }
         if np.isfinite(self._best):
             values["best"] = self._best
+        if self._checks.capped:
+            values["capped"] = self._checks.capped
         if self._schedule is not None:
             arrays, values["schedule"] = self._schedule.state()
             tensors |= add_prefix(arrays, "schedule/")
@@ -383,6 +381,7 @@ class Server:
         self._posted = Fleet.from_arrays(strip_prefix(tensors, "posted/"))
         self.done = values["done"]
         self._best = values.get("best", -np.inf)
+        self._checks.capped = list(values.get("capped", ()))
         rows = dict(zip(self.clients, values["route"], strict=True))
         self._route = {client: row for client, row in rows.items() if row >= 0}
         verdicts = (Verdict(**verdict) for verdict in values["verdicts"])

@@ -21,13 +21,14 @@ def client_labels(results: Results) -> list[str]:
 
 def name_of(client: ClientResult) -> str:
     """Return a client's name, or its number; runs of older versions have no names."""
-    return client.get("name", str(client["client"]))
+    name = client.get("name", str(client["client"]))
+    return f"{name} (attacker)" if client.get("attacker") else name
 
 
 def label_of(client: ClientResult) -> str:
     """Return a client's name, or ``client 3`` where it has none but its number."""
     name, number = name_of(client), str(client["client"])
-    return f"client {number}" if name == number else name
+    return f"client {name}" if name.partition(" (")[0] == number else name
 
 
 def turned(names: Sequence[str]) -> float:

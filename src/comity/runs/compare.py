@@ -15,7 +15,7 @@ import numpy as np
 import tomli_w
 
 from comity.algorithms import Algorithm, find, name_of
-from comity.algorithms.wrappers import wrappers
+from comity.algorithms.wrappers import NONE, wrappers
 from comity.configuration import (
     Configuration,
     check_complete,
@@ -43,6 +43,7 @@ from comity.runs.notebook import Shown
 from comity.runs.parallel import Job, Work, run_jobs
 from comity.runs.places import check_same, entry_names, free_path, make_directory
 from comity.runs.schema import ComparisonResults, ComparisonRow, Metrics, Spread
+from comity.runs.verdict import honest_rows
 
 PLAN, RESULTS, REFERENCE = "comparison.toml", "comparison.json", "reference_set.csv"
 
@@ -184,8 +185,8 @@ def configurations(plan: Mapping[str, Any]) -> dict[tuple[str, str], list[Config
         # a table of another algorithm of this comparison is not for this one
         foreign = (tables & set(names.values())) - {names[entry]}
         wrapper = {**plan["settings"], **own}.get("wrapper")
-        if wrapper != "none":
-            foreign |= wrappers().keys() - {wrapper}
+        if wrapper != NONE:
+            foreign |= wrappers().keys() - set((wrapper or "").split(","))
         common = {k: v for k, v in plan["settings"].items() if k not in foreign}
         if not find(own["algorithm"]).communicates:
             common = {k: v for k, v in common.items() if k not in ("guard", "fine_tune")}
@@ -316,8 +317,11 @@ def tabulate(
 def pooled(runs: Sequence[Run]) -> Metrics:
     """Return the measures of all clients of several runs taken together, as one set of vectors."""
     configurations = [run.configuration for run in runs]
-    vectors = np.concatenate([run.vectors for run in runs])
-    preferences = np.concatenate([c.get_preferences() for c in configurations])
+    honest = [honest_rows(run.results["per_client"]) for run in runs]
+    vectors = np.concatenate([r.vectors[rows] for r, rows in zip(runs, honest, strict=True)])
+    preferences = np.concatenate(
+        [c.get_preferences()[rows] for c, rows in zip(configurations, honest, strict=True)]
+    )
     return configurations[0].get_problem().measures(vectors, preferences)
 
 

@@ -37,9 +37,10 @@ def gains_of(
         runs: The runs of each entry under one preference distribution, one per seed.
     """
     values = settings[entry]
-    bare = {
-        key: value for key, value in values.items() if key not in ("wrapper", values.get("wrapper"))
-    }
+    wrapping = ("wrapper", *values.get("wrapper", "").split(","))
+    bare = {key: value for key, value in values.items() if key not in wrapping}
+    # others under the same attack, whose honest clients are the same
+    runs = {o: r for o, r in runs.items() if settings[o].get("attack") == values.get("attack")}
     baselines = {
         other
         for other in runs
@@ -114,7 +115,9 @@ def _clients(run: Run, other: Run) -> ClientCounts | None:
     signs = [
         compare_values(ours["scalarised"], theirs["scalarised"])
         for ours, theirs in pairs
-        if ours["scalarised"] is not None and theirs["scalarised"] is not None
+        if ours["scalarised"] is not None
+        and theirs["scalarised"] is not None
+        and not (ours.get("attacker") or theirs.get("attacker"))
     ]
     return {"better": signs.count(1), "level": signs.count(0), "worse": signs.count(-1)}
 

@@ -29,7 +29,6 @@ from torch import nn
 from comity.algorithms import Algorithm
 from comity.configuration import Configuration, configure, read_toml
 from comity.core.fleet import Fleet
-from comity.core.pareto import front
 from comity.core.preferences import checked
 from comity.core.storage import load_values, own_directory, save_values, strip_prefix, write_whole
 from comity.core.typing import FloatArray, NamedArrays
@@ -97,7 +96,8 @@ class Run(Directory):
     @property
     def front(self) -> FloatArray:
         """The non-dominated objective vectors of the clients' models."""
-        return front(self.vectors[self.configuration.get_problem().counts(self.vectors)])
+        vectors = np.array(self.results["front"], dtype=np.float64)
+        return vectors.reshape(-1, len(self._objectives))
 
     @property
     def vectors(self) -> FloatArray:

@@ -1,7 +1,7 @@
 """Entries of a comparison: algorithms with optional settings of their own.
 
 ``fedpref``, ``fedavg+ft`` (the last mixing replaced by local training), ``fedavg+confree`` (under a
-wrapper), ``fedpref[clustering=false,guard=false]``.
+wrapper, or under several: ``fedavg+clip+confree``), ``fedpref[clustering=false,guard=false]``.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from comity.algorithms import find
-from comity.algorithms.wrappers import find_wrapper, fits, wrappers
+from comity.algorithms.wrappers import find_wrappers, fits, wrappers
 from comity.configuration import RUN_SETTINGS, parse_setting
+from comity.configuration.attack import NONE
 from comity.core.encodings import ENCODINGS
 from comity.errors import UserError, unknown
 
@@ -25,18 +26,36 @@ def split_entries(text: str) -> list[str]:
 
 
 def with_wrapper(entries: Sequence[str], wrapper: str | None) -> list[str]:
-    """Return entries and, beside each that a wrapper fits, the same under that wrapper."""
+    """Return entries and, beside each that wrappers fit, the same under them: ``clip,confree``."""
     if wrapper is None:
         return list(entries)
-    wrapper_class = find_wrapper(wrapper)
-    found: list[str] = []
+    classes = find_wrappers(wrapper)
+    wrapped: list[str] = []
     for entry in entries:
-        found.append(entry)
+        wrapped.append(entry)
         values = entry_values(entry)
-        if "wrapper" not in values and fits(wrapper_class, find(values["algorithm"])):
-            name = values["algorithm"]
-            found.append(f"{name}+{wrapper}{entry.removeprefix(name)}")
-    return found
+        name = values["algorithm"]
+        if "wrapper" not in values and classes and all(fits(cls, find(name)) for cls in classes):
+            names = "".join(f"+{cls.declaration.name}" for cls in classes)
+            wrapped.append(f"{name}{names}{entry.removeprefix(name)}")
+    return wrapped
+
+
+def with_attacks(entries: Sequence[str], attacks: Sequence[str]) -> list[str]:
+    """Return each entry under each attack: ``fedavg``, ``fedavg[attack=sign-flip:3]`` ...
+
+    Entries that have an attack of their own stay as they are.
+
+    Args:
+        entries: Entries of a comparison.
+        attacks: The attacks; ``none`` stands for the entry itself.
+    """
+    return [
+        # commas separate settings inside brackets
+        entry if attack == NONE else _extended(entry, f"attack={attack.replace(',', ';')}")
+        for entry in entries
+        for attack in ([NONE] if "attack" in entry_values(entry) else dict.fromkeys(attacks))
+    ]
 
 
 def with_encodings(entries: Sequence[str], encodings: Sequence[str]) -> list[str]:
@@ -60,17 +79,22 @@ def with_encodings(entries: Sequence[str], encodings: Sequence[str]) -> list[str
         if "encoding" in values or not find(values["algorithm"]).communicates:
             expanded.append(entry)
             continue
-        name, _, inside = entry.removesuffix("]").partition("[")
         for encoding in dict.fromkeys(encodings):
-            settings = ",".join(filter(None, (inside, f"encoding={encoding}")))
-            expanded.append(entry if encoding == "none" else f"{name}[{settings}]")
+            setting = f"encoding={encoding}"
+            expanded.append(entry if encoding == "none" else _extended(entry, setting))
     return expanded
+
+
+def _extended(entry: str, setting: str) -> str:
+    """Return an entry with one more setting in its brackets."""
+    name, _, inside = entry.removesuffix("]").partition("[")
+    return f"{name}[{','.join(filter(None, (inside, setting)))}]"
 
 
 def entry_values(entry: str) -> dict[str, Any]:
     """The settings that an entry of a comparison stands for."""
     names = "|".join(map(re.escape, wrappers()))
-    match = re.fullmatch(rf"([\w-]+|[\w.]+:\w+)(?:\+({names}))?(\+ft)?(?:\[(.*)\])?", entry)
+    match = re.fullmatch(rf"([\w-]+|[\w.]+:\w+)((?:\+(?:{names}))*)(\+ft)?(?:\[(.*)\])?", entry)
     if match is None:
         raise UserError(
             f"algorithms: '{entry}' is not NAME, {''.join(f'NAME+{name}, ' for name in wrappers())}"
@@ -80,7 +104,7 @@ def entry_values(entry: str) -> dict[str, Any]:
     table_name = find(name).declaration.name
     values: dict[str, Any] = {"algorithm": name}
     if wrapped:
-        values["wrapper"] = wrapped
+        values["wrapper"] = wrapped[1:].replace("+", ",")
     if fine_tuned:
         values["fine_tune"] = "replace-last"
     for part in (inside or "").split(","):

@@ -116,7 +116,9 @@ def _execute(run: Run, workers: int, on_round: OnRound | None) -> None:
         )
         if spans is not None:
             run.save_spans(spans)
-            results["spanned"] = span_result(spans, results["reference_point"])
+            results["spanned"] = span_result(
+                spans, results["reference_point"], configuration.attackers
+            )
             # a client reaches all that its model spans, not only the point that it prefers
             results["metrics"]["own_hypervolume"] = results["spanned"]["hypervolume"]
             results.get("metrics_last", {}).pop(

@@ -126,24 +126,27 @@ def summarise(
     problem, everybody = configuration.get_problem(), configuration.get_preferences()
     numbers = range(configuration.clients) if clients is None else clients
     preferences = everybody[list(numbers)]
+    attackers = configuration.attackers
+    honest = [row for row, number in enumerate(numbers) if number not in attackers]
     target, optimum = problem.target(), problem.optimum(preferences)
     trivial = problem.trivial(numbers, configuration.seed, configuration.test_episodes)
     results: dict[str, Any] = {
         **_settings(configuration),
         "reference_point": list(problem.reference_point),
         **_protocol(configuration, problem),
-        "metrics": problem.measures(kept, preferences),
+        **({"honest": [numbers[row] for row in honest]} if attackers else {}),
+        "metrics": problem.measures(kept[honest], preferences[honest]),
     }
     if not np.array_equal(kept, last, equal_nan=True):
-        results["metrics_last"] = problem.measures(last, preferences)
-    results["trivial"] = problem.trivial_measures(trivial, preferences)
+        results["metrics_last"] = problem.measures(last[honest], preferences[honest])
+    results["trivial"] = problem.trivial_measures(trivial[honest], preferences[honest])
     if on_all_test_data is not None:
-        results["metrics"] |= _global_metrics(problem, on_all_test_data)
+        results["metrics"] |= _global_metrics(problem, on_all_test_data[honest])
     if on_all_test_data is not None or configuration.global_test == 0:
         results["metrics"]["trivial_hypervolume"] = results["trivial"]["hypervolume"]
     if optimum is not None and target is not None:
         results["optimum"] = {
-            "mean_scalarised": float(optimum.mean()),
+            "mean_scalarised": float(optimum[honest].mean()),
             "hypervolume": hypervolume(target, problem.reference_point),
         }
     results["per_client"] = _per_client(problem, preferences, kept, last, optimum)
@@ -151,6 +154,8 @@ def summarise(
     values = finite((trivial * preferences).sum(axis=1).round(6))
     for row, (entry, number) in enumerate(zip(results["per_client"], numbers, strict=True)):
         entry["client"], entry["name"] = number, names[number]
+        if number in attackers:
+            entry["attacker"] = True
         entry["trivial"] = values[row]
         answered = None if constant is None else constant[row]
         if answered is not None:
@@ -160,7 +165,7 @@ def summarise(
             entry["kept_round"] = rounds.get(number)
         if groups is not None:
             entry["gaps"] = short_gaps(groups["clients"][row])
-    results["front"] = front(kept[problem.counts(kept)]).tolist()
+    results["front"] = front(kept[honest][problem.counts(kept[honest])]).tolist()
     if partitions := [e["clusters"] for e in history if e["clusters"] is not None]:
         results["clusters"] = _clusters(partitions[-1], preferences)
     if any("heard" in entry for entry in history):
@@ -172,8 +177,9 @@ def summarise(
     }
     if configuration.links is not None and configuration.topology == "star":
         results["links"] = link_results(configuration, history)
-    results |= _effort(problem, everybody, history)
-    per_client, validation = results["per_client"], results.get("validation")
+    results |= _effort(problem, everybody, history, attackers)
+    per_client = [results["per_client"][row] for row in honest]
+    validation = results.get("validation")
     verdict = run_verdict(configuration, per_client, history, validation)
     return cast(Results, {"verdict": verdict, **results})
 
@@ -185,17 +191,20 @@ def _bytes_per_update(configuration: Configuration, history: Sequence[HistoryEnt
     return round(sum(entry["bytes_up"] for entry in rounds) / max(answers, 1), 1)
 
 
-def span_result(spans: Spans, reference: Sequence[float]) -> SpanResult:
+def span_result(
+    spans: Spans, reference: Sequence[float], attackers: Sequence[int] = ()
+) -> SpanResult:
     """Return the hypervolume that each client's model spans over many preferences.
 
     Args:
         spans: The preferences and the objective vectors that clients reach at them.
         reference: The reference point of the hypervolume.
+        attackers: Clients that do not count for the mean.
     """
     volumes = reach(spans.vectors, reference)
     return {
         "preferences": len(spans.preferences),
-        "hypervolume": float(volumes.mean()),
+        "hypervolume": float(np.delete(volumes, list(attackers)).mean()),
         "per_client": volumes.tolist(),
     }
 
@@ -207,6 +216,7 @@ def _settings(configuration: Configuration) -> dict[str, Any]:
         "problem": configuration.problem_name,
         "algorithm": configuration.algorithm,
         **({} if configuration.wrapper == "none" else {"wrapper": configuration.wrapper}),
+        **({"attack": configuration.attack} if configuration.attackers else {}),
         **({} if configuration.preset == DEFAULT_PRESET else {"preset": configuration.preset}),
         "seed": configuration.seed,
         "clients": configuration.clients,
@@ -312,7 +322,10 @@ def _clusters(partition: list[list[int]], preferences: FloatArray) -> ClusterRes
 
 
 def _effort(
-    problem: Problem, preferences: FloatArray, history: Sequence[HistoryEntry]
+    problem: Problem,
+    preferences: FloatArray,
+    history: Sequence[HistoryEntry],
+    attackers: Sequence[int],
 ) -> dict[str, Any]:
     """Return what training took, and with data what local training added."""
     last = history[-1]
@@ -324,24 +337,27 @@ def _effort(
             }
         }
     return {
-        "validation": _validation(history, preferences),
+        "validation": _validation(history, preferences, attackers),
         "training_steps": sum(last["steps"]),
         "skipped_terms": sum(last["skipped"]),
     }
 
 
 def _validation(
-    history: Sequence[HistoryEntry], preferences: FloatArray
+    history: Sequence[HistoryEntry], preferences: FloatArray, attackers: Sequence[int]
 ) -> dict[str, float | None]:
     """Return the mean scalarised score before and after local training.
 
-    Both come from the last round that has both, over its participants.
+    Both come from the last round that has both, over its honest participants.
     """
     for entry in reversed(history):
         received, trained = entry["received"], entry["trained"]
         if received is not None and trained is not None:
-            weights = preferences[entry["clients"]]
-            scores = [np.array(rows, dtype=float) * weights for rows in (received, trained)]
+            honest = ~np.isin(entry["clients"], attackers)
+            if not honest.any():
+                continue
+            weights = preferences[entry["clients"]][honest]
+            scores = [np.array(rows, dtype=float)[honest] * weights for rows in (received, trained)]
             means = finite([float(values.sum(axis=1).mean()) for values in scores])
             return {"received": means[0], "trained": means[1]}
     return {}

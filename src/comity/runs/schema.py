@@ -21,6 +21,8 @@ class ClientResult(TypedDict):
     client: int
     name: str
     """The client's name, or its number as text."""
+    attacker: NotRequired[bool]
+    """Whether the client attacks the others, or could; it does not count for any measure."""
     preference: list[float]
     objectives: dict[str, float | None]
     scalarised: float | None
@@ -81,6 +83,9 @@ class Results(TypedDict):
     problem: str
     algorithm: str
     wrapper: NotRequired[str]
+    attack: NotRequired[str]
+    honest: NotRequired[list[int]]
+    """Clients over which all measures are, where others attack."""
     preset: NotRequired[str]
     seed: int
     clients: int

@@ -59,6 +59,11 @@ def count_marks(clients: Sequence[ClientResult]) -> dict[Mark, int]:
     return {mark: marks.count(mark) for mark in MARKS}
 
 
+def honest_rows(clients: Sequence[ClientResult]) -> list[int]:
+    """Return the rows of the clients that count for measures: all but attackers."""
+    return [row for row, client in enumerate(clients) if not client.get("attacker")]
+
+
 def gain_of(client: ClientResult) -> float | None:
     """Return what a client gained over the trivial baseline; None if that is undefined."""
     if client["scalarised"] is None or client["trivial"] is None:
@@ -166,6 +171,8 @@ def run_verdict(
         if len(clients) == 1
         else _outcome_texts(counts, gains, trivial)
     )
+    if configuration.attackers:
+        sentences.append(_attack_text(configuration))
     sentences += [
         *_federating_texts(configuration, validation),
         _kept_text(kept, configuration.rounds),
@@ -178,6 +185,16 @@ def run_verdict(
         "mean_gain_of_gained": gains["gained"],
         "kept": kept,
     }
+
+
+def _attack_text(configuration: Configuration) -> str:
+    attack, names = configuration.get_attack(), configuration.get_names()
+    who = _listed([names[client] for client in configuration.attackers])
+    verb = "do not count" if attack.name == "none" else f"attack ({configuration.attack})"
+    honest = configuration.clients - attack.count
+    return (
+        f"All figures are of {honest} honest clients; of the others, {who}, {attack.count} {verb}."
+    )
 
 
 def _mean(clients: Sequence[ClientResult]) -> float | None:

@@ -200,6 +200,8 @@ def configure_search(values: Mapping[str, Any]) -> SearchConfiguration:
             steps.pop("total_steps", None)
         inner[problem.learner] = {**steps, **learner}
     federation = configure({**inner, "preferences": "dirichlet"})
+    if federation.attackers:
+        raise UserError("attack means nothing in a search: comity run and compare have attacks.")
     _check_clients(search, federation.clients)
     _check_algorithm(federation)
     if "chunk" not in inner:

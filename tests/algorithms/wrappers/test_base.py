@@ -38,7 +38,7 @@ def halved(monkeypatch) -> type[Wrapper]:
 
 
 def test_wrappers_are_found_by_name(halved):
-    assert set(wrappers()) == {"confree", "scaled-mean", "halved"}
+    assert set(wrappers()) >= {"confree", "scaled-mean", "clip", "halved"}
     assert find_wrapper("halved") is halved
     assert fits(halved, find("fedavg"))
     assert not fits(halved, find("fedprox"))
@@ -49,10 +49,12 @@ def test_wrappers_are_found_by_name(halved):
 def test_a_configuration_takes_any_of_them(halved):
     named = tiny(problem="tiny-people", algorithm=halved("fedavg", share=0.25))
     assert named.label == "fedavg+halved"
-    assert named.wrapper_settings == {"share": 0.25}
-    assert isinstance(named.get_wrapper(), halved)
+    assert named.wrapper_settings == {"halved": {"share": 0.25}}
+    assert named.get_wrappers() == [halved(share=0.25)]
     values = {"problem": "tiny-people", "wrapper": "halved"}
-    assert configure({**values, "algorithm": "fedavg"}).wrapper_settings == {"share": 0.5}
+    assert configure({**values, "algorithm": "fedavg"}).wrapper_settings == {
+        "halved": {"share": 0.5}
+    }
     for wrong, words in (
         ({"algorithm": "fedprox"}, "halved does not fit fedprox"),
         ({"algorithm": "fedavg", "halved": {"share": 2}}, r"halved\.share = 2"),
@@ -75,7 +77,5 @@ def test_a_comparison_takes_any_of_them(halved):
         "halved": {"share": 0.2},
     }
     assert with_wrapper(["fedavg", "fedprox"], "halved") == ["fedavg", "fedavg+halved", "fedprox"]
-    with pytest.raises(
-        UserError, match=r"NAME\+confree, NAME\+scaled-mean, NAME\+halved, NAME\+ft"
-    ):
+    with pytest.raises(UserError, match=r"NAME\+confree, .*NAME\+halved, NAME\+ft"):
         entry_values("fedavg+other")

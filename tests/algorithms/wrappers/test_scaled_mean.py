@@ -64,7 +64,7 @@ def test_it_is_asked_for_by_name():
     values = {"problem": "tiny-people", "wrapper": "scaled-mean", "scaled-mean": {"c": 0.2}}
     configuration = tiny(**values, algorithm="fedavg")
     assert configuration.label == "fedavg+scaled-mean"
-    assert configuration.get_wrapper() == ScaledMean(c=0.2)
+    assert configuration.get_wrappers() == [ScaledMean(c=0.2)]
     assert entry_values("fedavg+scaled-mean[scaled-mean.c=0.2]")["scaled-mean"] == {"c": 0.2}
     assert with_wrapper(["fedrep"], "scaled-mean") == ["fedrep", "fedrep+scaled-mean"]
     assert not fits(ScaledMean, find("fedamp"))

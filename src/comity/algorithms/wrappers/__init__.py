@@ -4,10 +4,12 @@ from importlib import import_module
 from pkgutil import iter_modules
 
 from comity.algorithms.wrappers.base import (
+    NONE,
     Mixings,
     Wrapper,
     WrapperDeclaration,
     find_wrapper,
+    find_wrappers,
     fits,
     wrapper,
     wrappers,
@@ -17,10 +19,12 @@ for _module in iter_modules(__path__):
     import_module(f"{__name__}.{_module.name}")
 
 __all__ = [
+    "NONE",
     "Mixings",
     "Wrapper",
     "WrapperDeclaration",
     "find_wrapper",
+    "find_wrappers",
     "fits",
     "wrapper",
     "wrappers",

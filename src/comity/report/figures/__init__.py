@@ -14,6 +14,7 @@ from comity.errors import UserError
 from comity.links.timetable import Timetable
 from comity.report import FigureKind
 from comity.report.figures.agent import agent_rewards, agent_weights, embeddings
+from comity.report.figures.attacks import attacks
 from comity.report.figures.bars import bars
 from comity.report.figures.cluster_rounds import cluster_rounds, cluster_sizes
 from comity.report.figures.clusters import clusters
@@ -108,6 +109,7 @@ def draw_comparison(
 ) -> Pictures:
     """Draw all pictures of a comparison into the directory ``path``; ``kind`` as of a run."""
     figures: dict[str, Figure | None] = {
+        "attacks": attacks(comparison),
         "bars": bars(comparison),
         "traffic": traffic(comparison),
     }
@@ -232,6 +234,7 @@ __all__ = [
     "agent_rewards",
     "agent_weights",
     "ages",
+    "attacks",
     "bars",
     "cluster_rounds",
     "cluster_sizes",

@@ -28,6 +28,7 @@ from comity.report.terms import comparison_terms
 from comity.runs.schema import ComparisonResults, ComparisonRow
 
 _PICTURES = {
+    "attacks": "Under attack",
     "bars": "Side by side",
     "traffic": "Quality against megabytes",
     "reaches": "Reach of the clients' models",

@@ -59,6 +59,8 @@ CAPTIONS = {
     "ages": "How late updates were: mixings, since the client was sent its model, that changed "
     "this model. Late updates are measured from the present model before they are mixed.",
     "clusters": "One line per client: together while in one cluster, apart after a split.",
+    "attacks": "Mean scalarised value of honest clients, over seeds. Under none all clients are "
+    "honest and count.",
     "bars": "Mean over seeds, ± population standard deviation over seeds. Dots stand where bars "
     "from zero would hide the differences.",
     "traffic": "What an algorithm or an encoding costs: the sealed messages of a whole run, both "

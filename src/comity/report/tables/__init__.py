@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from comity.report.tables.attacks import attack_tables
 from comity.report.tables.charter import agreement_table, session_tables
 from comity.report.tables.comparisons import comparison_tables, gains_table
 from comity.report.tables.cross import cross_tables
@@ -25,6 +26,7 @@ from comity.report.tables.searches import points_table, search_table, searches_t
 
 __all__ = [
     "agreement_table",
+    "attack_tables",
     "audit_table",
     "check_table",
     "clients_table",

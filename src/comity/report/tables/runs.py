@@ -24,7 +24,7 @@ def run_table(results: Results) -> Table:
     """Return a run's measures: kept and last models beside the trivial baseline and the optimum."""
     algorithm = results["algorithm"]
     if "wrapper" in results:
-        algorithm += f"+{results['wrapper']}"
+        algorithm += f"+{results['wrapper'].replace(',', '+')}"
     table = empty_table(
         f"{algorithm} on {results['problem']}, seed {results['seed']}",
         _run_caption(results),

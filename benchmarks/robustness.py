@@ -1,0 +1,138 @@
+"""Algorithms under attack, with and without defences: accuracy of the honest clients.
+
+    python -m benchmarks.robustness
+    python -m benchmarks.robustness --table
+
+Runs every algorithm under every attack with every defence, on even and on uneven data, seed after
+seed: 10 clients of USPS, a small network, 8 short rounds, the last models. What each run ended with
+is added to a JSON file at once, so a second call goes on where the first was stopped. Then it
+prints, per algorithm and data, the accuracy of the honest clients on their own test data (mean over
+seeds, ± population standard deviation). The column ``none:3`` is the clean figure: the same honest
+clients, and nobody attacks. The attackers of ``size:1`` and ``scale:1`` are one client only, so
+their honest clients are two more.
+
+About 0.8 s of one core per run, 20 minutes in all. Rules that are told a share of bad members
+(multi-krum, nearest-neighbour-mixing) are told the true one, 0.3.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from comity.core.storage import write_whole
+from comity.runs.execute import execute, start_run
+
+ALGORITHMS = ("fedavg", "fedpref", "ditto", "fedrep")
+ATTACKS = (
+    *("none:3", "sign-flip:3", "collude:3", "ipm:3", "alie:3", "alie:3,factor=1.5"),
+    *("label-flip:3", "replay:3", "size:1", "scale:1"),
+)
+DEFENCES = (
+    *("none", "clip", "geometric-median", "clip,geometric-median", "multi-krum"),
+    *("centered-clipping", "nearest-neighbour-mixing,geometric-median"),
+)
+PARTITIONS = {"even": "stratified", "uneven": "dirichlet:0.3"}
+SETTINGS: dict[str, Any] = {
+    "problem": "usps-mlp",
+    "clients": 10,
+    "rounds": 8,
+    "keep": "last",
+    "evaluate_every": 0,
+    "global_test": 0,
+    "supervised": {"local_steps": 15, "learning_rate": 0.1},
+}
+"""The run, but for what is varied."""
+FILE = Path(__file__).parent / "results" / "robustness.json"
+KEYS = ("data", "algorithm", "attack", "defence", "seed")
+
+Record = dict[str, Any]
+
+
+def measured(data: str, algorithm: str, attack: str, defence: str, seed: int) -> Record:
+    """Return the figures of one run."""
+    values = {
+        **SETTINGS,
+        "partition": PARTITIONS[data],
+        "algorithm": algorithm,
+        "attack": attack,
+        "wrapper": defence,
+        "seed": seed,
+    }
+    with tempfile.TemporaryDirectory() as directory:
+        results = execute(start_run(values, Path(directory) / "run")).results
+    rows = [row for row in results["per_client"] if not row.get("attacker")]
+    return {
+        **dict(zip(KEYS, (data, algorithm, attack, defence, seed), strict=True)),
+        "accuracy": round(results["metrics"]["accuracy"], 6),
+        "worst": min(row["objectives"]["accuracy"] or 0.0 for row in rows),
+    }
+
+
+def tables(records: Sequence[Record]) -> Iterator[Table]:
+    """Yield one table per algorithm and kind of data, a row per defence, a column per attack."""
+    cells: dict[tuple[str, ...], list[float]] = {}
+    for record in records:
+        place = tuple(record[key] for key in KEYS[:-1])
+        cells.setdefault(place, []).append(record["accuracy"])
+    for data, algorithm in dict.fromkeys((r["data"], r["algorithm"]) for r in records):
+        table = Table(title=f"{algorithm}, {data} data", title_justify="left")
+        table.add_column("defence")
+        for attack in ATTACKS:
+            table.add_column(attack.replace(",", "\n"), justify="right")
+        for defence in DEFENCES:
+            values = [cells.get((data, algorithm, attack, defence)) for attack in ATTACKS]
+            table.add_row(defence.replace(",", " + "), *map(_cell, values))
+        yield table
+
+
+def _cell(values: Sequence[float] | None) -> str:
+    if not values:
+        return "–"
+    spread = f" ± {np.std(values):.3f}" if len(values) > 1 else ""
+    return f"{np.mean(values):.3f}{spread}"
+
+
+def key(record: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Return what identifies a run."""
+    return tuple(record[name] for name in KEYS)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--algorithms", default=",".join(ALGORITHMS))
+    parser.add_argument("--attacks", default=";".join(ATTACKS), help="separated by semicolons")
+    parser.add_argument("--defences", default=";".join(DEFENCES), help="separated by semicolons")
+    parser.add_argument("--data", default=",".join(PARTITIONS))
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--table", action="store_true", help="run nothing, print what there is")
+    parser.add_argument("--file", type=Path, default=FILE)
+    options = parser.parse_args()
+    records: list[Record] = json.loads(options.file.read_text()) if options.file.exists() else []
+    done = {key(record) for record in records}
+    places = product(
+        options.data.split(","),
+        options.algorithms.split(","),
+        options.attacks.split(";"),
+        options.defences.split(";"),
+        range(1, options.seeds + 1),
+    )
+    for place in () if options.table else places:
+        if place not in done:
+            records.append(measured(*place))
+            write_whole(options.file, json.dumps(records, indent=None).encode())
+    for table in tables(records):
+        Console(width=170).print(table)
+
+
+if __name__ == "__main__":
+    main()
