@@ -97,8 +97,8 @@ def compare(
         on_round: Called after each round of any run, as in `run`.
         figures: Format in which pictures are written beside PNG: pdf or svg.
         **settings: Settings of `run`, the same for all entries; tables of algorithms that take no
-            part are refused. And ``encodings``: each entry under each of them; ``target``: on data
-            with one objective, a validation accuracy; the table has when each entry reaches it.
+            part are refused. And ``encodings``, ``attacks``: each entry under each; ``target``: on
+            data with one objective, a validation accuracy; the table has when entries reach it.
     """
     _check(workers, figures)
     path = start_comparison(

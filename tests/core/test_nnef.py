@@ -21,7 +21,15 @@ from comity.configuration import configure
 from comity.core.nnef import structure_hash, structure_of, tensor_bytes
 from comity.datasets.album import Album
 from comity.errors import UserError
-from comity.problems import DataProblem
+from comity.problems import (
+    DataProblem,
+    fairness,
+    images,
+    landsat,
+    morl,
+    multitask,
+    praffl,
+)
 from comity.problems.images import ImageProblem
 from comity.problems.multitask import TwoTasksProblem
 from comity.problems.registry import problems
@@ -91,7 +99,10 @@ def shape_of(problem):
 
 def test_every_network_of_every_problem_is_what_torch_computes(tmp_path):
     done = set()
-    for name, registered in problems().items():
+    families = (fairness, images, landsat, morl, multitask, praffl)
+    shipped = [problem for family in families for problem in family.PROBLEMS]
+    assert len(shipped) > 40
+    for registered in shipped:  # not what other tests have registered
         problem = without_download(registered)
         model, (shape, dtype) = problem.model(), shape_of(problem)
         kind = (str(model), shape, dtype)
@@ -99,7 +110,7 @@ def test_every_network_of_every_problem_is_what_torch_computes(tmp_path):
             continue
         done.add(kind)
         inputs = sample(shape, dtype)
-        directory = written(tmp_path / name, moved(model), inputs)
+        directory = written(tmp_path / problem.name, moved(model), inputs)
         assert_same_everywhere(directory, model, inputs)
     assert len(done) > 20
 

@@ -59,12 +59,12 @@ def compare(
     """Run several algorithms over several seeds and set them side by side."""
     from comity.configuration import split_attacks
     from comity.runs.compare import start_comparison
-    from comity.runs.entries import split_entries, with_attacks, with_wrapper
+    from comity.runs.entries import split_entries, with_wrapper
 
     wrapper = values.pop("wrapper", None)  # further entries, not a setting of all
     encodings = values.pop("encodings", None)
     figures = values.pop("figures", "png")
-    attacks = split_attacks(values.pop("attacks", "none"))
+    attacks = values.pop("attacks", None)
     values = with_links(read_config(config), values) | named(problem) | values
     apply_settings(values, settings)
     subject = pop_problem(values)
@@ -73,10 +73,11 @@ def compare(
     distributions = values.pop("preferences", None)
     path = start_comparison(
         subject,
-        algorithms=with_attacks(with_wrapper(split_entries(algorithms), wrapper), attacks),
+        algorithms=with_wrapper(split_entries(algorithms), wrapper),
         seeds=seeds_of(seeds),
         preferences=distributions if preferences is None else preferences.split(),
         encodings=None if encodings is None else encodings.split(","),
+        attacks=None if attacks is None else split_attacks(attacks),
         out=out,
         **values,
     )

@@ -36,7 +36,7 @@ from comity.runs.comparison_verdict import comparison_verdict, marks_of
 from comity.runs.contacts import save_contacts, with_own_contacts
 from comity.runs.differences import correct, gains_of
 from comity.runs.directory import Run
-from comity.runs.entries import entry_values, with_encodings
+from comity.runs.entries import entry_values, with_attacks, with_encodings
 from comity.runs.execute import check_workers, execute_at
 from comity.runs.how_soon import check_target, with_how_soon
 from comity.runs.notebook import Shown
@@ -72,6 +72,7 @@ def start_comparison(
     out: str | Path | None = None,
     target: float | None = None,
     encodings: Sequence[str] | None = None,
+    attacks: Sequence[str] | None = None,
     **settings: Any,
 ) -> Path:
     """Check the plan of a comparison and write it to a new directory; nothing is trained yet.
@@ -85,6 +86,7 @@ def start_comparison(
         out: The directory to create; default: a new one under ``runs/``.
         target: Validation accuracy whose first round is tabulated; one objective only.
         encodings: Ways in which models travel; each entry is run under each of them.
+        attacks: Attacks; each entry is run under each of them.
         **settings: Settings of a run, the same for all entries.
     """
     if isinstance(problem, Problem):
@@ -92,6 +94,7 @@ def start_comparison(
     elif isinstance(problem, Mapping):
         problem = resolved(problem)
     entries = with_grids([name_of(entry) for entry in algorithms], find_problem(problem))
+    entries = entries if attacks is None else with_attacks(entries, attacks)
     kinds = [preferences] if isinstance(preferences, str | None) else preferences
     if not isinstance(kinds, Sequence) or not kinds:
         raise UserError(f"preferences = {preferences!r}: name one distribution, or several.")
