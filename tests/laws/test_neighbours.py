@@ -104,7 +104,8 @@ def rows_of(name: str, graph: np.ndarray, rounds: list[Round]) -> list[dict[str,
     server.graph = graph
     found = []
     for round in rounds:
-        mixings = server._apply_rule(round, RoundRecord(round.number, round.participants))
+        record = RoundRecord(round.number, round.participants)
+        mixings = server._apply_rule(round, record).mixings
         for mixing in mixings.values():
             mixing.check(len(round.participants))
             assert (mixing.weights >= 0).all()
