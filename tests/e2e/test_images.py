@@ -56,6 +56,7 @@ def test_hosts_are_compared_with_and_without_confree(comity):
         "bars.png",
         "learning.png",
         "conflicts.png",
+        "traffic.png",
     }
     wrapped = comity.home / "c" / rows["fedrep+confree"]["runs"][0]
     assert (wrapped / "conflict.png").is_file()
