@@ -91,6 +91,8 @@ class Checks:
 
     def __init__(self, configuration: Configuration, initial: Fleet) -> None:
         self._configuration = configuration
+        centralised = configuration.get_algorithm().centralised  # one client has the data of all
+        self._cap = 0.0 if centralised else configuration.size_cap
         self._least = float(lengths(initial.select([0]))[0])
         self.capped: list[int] = []
         """Clients whose data size was capped so far, which is said once."""
@@ -176,7 +178,7 @@ class Checks:
             number: The round.
             events: Where it is noted, once per client, that its size was capped.
         """
-        cap = self._configuration.size_cap
+        cap = self._cap
         if not cap or not len(sizes):
             return sizes
         most = cap * float(np.median(sizes))
