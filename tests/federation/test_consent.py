@@ -410,6 +410,8 @@ def test_a_charter_binds_its_contact_plan(linked):
     path = linked.agree()
     plan = linked.home / "contacts.csv"
     assert read_federation(path).values["links"]["sha256"]
+    with pytest.raises(UserError, match="a contact plan is simulated: comity run --charter"):
+        read_federation(path).check_deployable()
     plan.write_text(always(3, days=0.3).to_csv())
     with pytest.raises(UserError, match=r"contacts\.csv has changed"):
         read_federation(path).configuration()

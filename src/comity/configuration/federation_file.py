@@ -36,7 +36,6 @@ _OWN = {
     "the seed is",
     "absences": "real sites are absent by themselves",
     "attack": "attacks are simulated only",
-    "links": "real sites answer when they are in contact; links are simulated: comity run --links",
     "partition": "each site has its own rows",
     "sizes": "each site has its own rows",
 }
@@ -127,6 +126,14 @@ class FederationFile:
     def has_rows(self) -> bool:
         """Whether sites have rows of their own, rather than an environment."""
         return isinstance(self.values["problem"], Mapping)
+
+    def check_deployable(self) -> None:
+        """Refuse among real sites what is simulated only."""
+        if "links" in self.values:
+            raise UserError(
+                f"{self.path}: [links]: real sites answer when they are in contact; a contact plan "
+                f"is simulated: comity run --charter {self.path}. Leave [links] out."
+            )
 
     def configuration(
         self,

@@ -61,7 +61,9 @@ def parse_toml(content: bytes, where: str) -> dict[str, Any]:
         return tomllib.loads(content.decode())
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise UserError(f"config: {where} is not a TOML file: {error}.") from None
-    except (RecursionError, ValueError):  # nested too deeply, a number with too many digits
+    except RecursionError:
+        raise UserError(f"config: {where} is nested too deeply.") from None
+    except ValueError:  # a number with too many digits
         raise UserError(f"config: {where} is not a TOML file.") from None
 
 

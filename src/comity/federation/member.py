@@ -49,6 +49,7 @@ class Member:
         self.configuration: Configuration = file.configuration(self._scales())
         self.agreement = Agreement(file.federation.configuration())
         check_site_rules(file, self.configuration, self.agreement)
+        file.federation.check_deployable()
         check_initial_model(file.federation)
         file.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         self.log = SentLog(file.directory)

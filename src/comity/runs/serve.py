@@ -117,6 +117,7 @@ def serve(
         if on_status is not None:
             on_status(status)
 
+    file.check_deployable()
     check_initial_model(file)
     run = _opened(file, out)
     if run.finished:
