@@ -28,6 +28,7 @@ from comity.runs.join import LOG, agree, agreed, close, enter, join, occupied
 from comity.runs.rehearse import same_bits, simulate
 from comity.runs.results import history_entry
 from comity.runs.serve import SiteStatus, Status, absences, serve, served_results
+from tests.classics import HOME
 
 NAMES = ("bank-a", "bank-b", "bank-c")
 COLUMNS: dict[str, Any] = {
@@ -516,6 +517,7 @@ def test_code_that_a_policy_does_not_name_is_not_even_imported(tmp_path, monkeyp
     write(tmp_path, federation_values(algorithm="unread:Mine"))
     with pytest.raises(RefusedError, match=r"policy\.algorithms: .* runs unread:Mine, code that"):
         read_site(tmp_path / "bank-b.toml")
+    monkeypatch.syspath_prepend(HOME)
     policy = {"algorithms": ["classics:FedNova"], "statistics": ["size", "steps"]}
     write(tmp_path, federation_values(algorithm="classics:FedNova"), policy=policy)
     assert check_site(read_site(tmp_path / "bank-b.toml"))["policy"] is None
