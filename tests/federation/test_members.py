@@ -19,6 +19,7 @@ from comity.federation.hello import begin_message
 from comity.federation.member import SCALES, Member
 from comity.federation.sent_log import SentLog
 from comity.federation.site import Membership
+from comity.federation.transports import files
 from comity.federation.transports.files import FilesServerTransport, FilesSiteTransport
 from comity.federation.transports.memory import MemoryTransport
 from comity.federation.wire import digest_of, is_refusal, round_of, seal
@@ -535,7 +536,15 @@ def test_a_fault_in_a_preference_is_named(preference, text, tmp_path):
 # -- messages by files ---------------------------------------------------------------------
 
 
-def test_messages_travel_as_files(tmp_path):
+def test_messages_travel_as_files(tmp_path, monkeypatch):
+    written: list[tuple[str, bytes]] = []
+    write_file = files._write
+
+    def record(directory: Path, name: str, message: bytes) -> None:
+        written.append((directory.name, message))
+        write_file(directory, name, message)
+
+    monkeypatch.setattr(files, "_write", record)
     banks = Banks(tmp_path, server={"patience": 60.0, "transport": "files", "address": "post"})
     post = tmp_path / "post"
     transport = FilesServerTransport(post, NAMES)
@@ -554,3 +563,7 @@ def test_messages_travel_as_files(tmp_path):
     assert banks.equal()
     assert transport.online() == frozenset(NAMES)
     assert not [path for path in post.rglob("*.cmty") if path.parent.name.startswith("to-")]
+    last = run.configuration.rounds + 1  # hello and farewell are not counted
+    for field, box in (("bytes_up", "from-"), ("bytes_down", "to-")):
+        sizes = [len(m) for name, m in written if name.startswith(box) and 0 < round_of(m) <= last]
+        assert sum(entry[field] for entry in run.history) == sum(sizes)

@@ -277,8 +277,9 @@ def requests_of(deployment: Deployment, client: int) -> list[bytes]:
     return [one for one, other in following if other[6:8] == client.to_bytes(2, "big")]
 
 
-def test_a_site_refuses_10_000_mutated_messages(tmp_path, trained):
-    deployment = Signed(people(algorithm="fedcmoo"), tmp_path)
+@pytest.mark.parametrize("encoding", ["none", "int8"])
+def test_a_site_refuses_10_000_mutated_messages(encoding, tmp_path, trained):
+    deployment = Signed(people(algorithm="fedcmoo", encoding=encoding), tmp_path)
     rounds = deployment.loop.rounds()
     next(rounds), next(rounds)
     site, requests = deployment.sites["bank-b"], requests_of(deployment, 1)
@@ -296,9 +297,10 @@ def test_a_site_refuses_10_000_mutated_messages(tmp_path, trained):
     assert equal(deployment.models(False), simulated(deployment.configuration)[2])
 
 
-def test_a_site_answers_whatever_a_server_signs(tmp_path):
+@pytest.mark.parametrize("encoding", ["none", "int8"])
+def test_a_site_answers_whatever_a_server_signs(encoding, tmp_path):
     """Nonsense with a valid signature may be taken where it makes sense; nothing is raised."""
-    deployment = Signed(people(algorithm="fedcmoo"), tmp_path)
+    deployment = Signed(people(algorithm="fedcmoo", encoding=encoding), tmp_path)
     next(deployment.loop.rounds())
     dice, site = random.Random(2), deployment.sites["bank-b"]
     requests = requests_of(deployment, 1)
@@ -447,8 +449,12 @@ class Besieged(Signed):
         return DeployedEngine(self.terms, self.agreement, self.transport, self.incidents.append)
 
 
-def test_a_server_takes_none_of_10_000_mutated_answers(tmp_path):
-    deployment, dice = Besieged(people(algorithm="fedcmoo"), tmp_path), random.Random(3)
+@pytest.mark.parametrize("encoding", ["none", "int8"])
+def test_a_server_takes_none_of_10_000_mutated_answers(encoding, tmp_path):
+    deployment, dice = (
+        Besieged(people(algorithm="fedcmoo", encoding=encoding), tmp_path),
+        random.Random(3),
+    )
 
     def bad(site: str, answer: bytes) -> Iterator[bytes]:
         old = [m for m in deployment.passed if m[5] == Kind.UPDATE and m != answer]
