@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache, partial
@@ -197,22 +198,61 @@ def checks(**settings) -> Checks:
         ((0.0, 0.0, 0.9 * FACTOR), (True, True, True)),  # nobody else moved: at least 1 is usual
         ((1.0, 2 * FACTOR), (True, False)),  # of two, the shorter is the measure
         ((2 * LONGEST, 2 * LONGEST), (False, False)),
-        ((np.nan, 1.0, 2.0), (False, True, True)),
-        ((2 * FACTOR,), (True,)),
+        ((2 * FACTOR, 2 * FACTOR, 2 * FACTOR), (True, True, True)),  # all members together
     ],
 )
 def test_an_update_beyond_ten_thousand_medians_is_no_update(values, sound):
     update, events = sent(*values), []
     start = Fleet({"a": torch.zeros(len(values), 1)})
-    assert tuple(checks().sound(update, start, 1, events)) == sound
+    assert tuple(checks(clients=len(values)).sound(update, start, 1, events)) == sound
     assert len(events) == len(values) - sum(sound)
+
+
+def rounds_of(*rounds: dict[int, float], clients: int = 4) -> list[list[bool]]:
+    """Which senders of each round are sound, by the lengths that they sent."""
+    guarding, outcomes = checks(clients=clients), []
+    for number, lengths_sent in enumerate(rounds, start=1):
+        update = replace(sent(*lengths_sent.values()), clients=tuple(lengths_sent))
+        start = Fleet({"a": torch.zeros(len(lengths_sent), 1)})
+        outcomes.append(guarding.sound(update, start, number, []).tolist())
+        again = checks(clients=clients)
+        again.load(json.loads(json.dumps(guarding.state())))  # as if resumed after every round
+        guarding = again
+    return outcomes
+
+
+LONG = 2 * FACTOR
+
+
+def test_who_sends_alone_does_not_decide_what_is_usual():
+    assert rounds_of({0: LONG}) == [[False]]
+    assert rounds_of({0: 0.9 * FACTOR}) == [[True]]  # in lengths of the initial model, at least 1
+    # nor do those who are most of a round, but not of the federation
+    assert rounds_of({0: LONG, 1: 1.0}, {2: 1e15, 3: 1e15}) == [[False, True], [False, False]]
+    # nor does anybody by repeating it
+    assert rounds_of({0: LONG}, {0: LONG}, {0: LONG}) == [[False]] * 3
+
+
+def test_what_was_usual_before_counts_and_not_the_round():
+    usual = dict.fromkeys(range(4), 5.0)
+    assert rounds_of(usual, dict.fromkeys(range(4), 4 * LONG)) == [[True] * 4, [False] * 4]
+    assert rounds_of(usual, {2: 2 * LONG}) == [[True] * 4, [True]]
+    # a federation whose members all send long updates, one after the other
+    alternating = [{client: LONG} for client in (0, 1, 2, 3, 0)]
+    assert rounds_of(*alternating) == [[False], [False], [True], [True], [True]]
+
+
+def test_who_trains_for_all_is_not_alone_among_others():
+    pooled = checks(problem="tiny-people", algorithm="agnostic-fair-pooled")
+    start = Fleet({"a": torch.zeros(1, 1)})
+    assert pooled.sound(sent(LONG), start, 1, []).all()
 
 
 def test_without_a_server_nobody_is_measured_by_clients_that_it_may_not_have_heard():
     values = (1e6, 2e6, 3e6)
     start = Fleet({"a": torch.zeros(3, 1)})
-    assert checks().sound(sent(*values), start, 1, []).all()
-    assert not checks(topology="neighbours").sound(sent(*values), start, 1, []).any()
+    assert checks(clients=3).sound(sent(*values), start, 1, []).all()
+    assert not checks(topology="neighbours", clients=3).sound(sent(*values), start, 1, []).any()
 
 
 def test_sizes_count_as_at_most_three_medians_and_it_is_said_once():
@@ -243,6 +283,56 @@ def test_a_capped_client_has_three_shares_of_a_mean():
     again = Server(first.configuration)
     again.load(*server.state())
     assert again._checks.capped == [BAD]
+
+
+@pytest.mark.parametrize(
+    ("name", "exchange"),
+    [("fairfed", "survey"), ("fedfb", "survey"), ("lft-fedavg", "round"), ("fedpac", "round")],
+)
+def test_counts_that_weigh_are_capped_like_sizes(name, exchange):
+    """A client that multiplies its counts by a thousand counts for three medians."""
+    first, _, survey, update = exchanged(name)
+    amounts = first.algorithm.amounts
+    liar = survey if exchange == "survey" else update
+    assert liar is not None
+    values = {}
+    for each in amounts:
+        values[each] = liar.statistics[each].copy()
+        values[each][BAD] *= 1000
+    liar = replace(liar, statistics={**liar.statistics, **values})
+    events: list[str] = []
+    capped = Checks(first.configuration, first.initial).amounts(
+        liar.clients, liar.statistics, 1, events
+    )
+    sums = [array.reshape(4, -1).sum(axis=1) for array in (values[amounts[0]], capped[amounts[0]])]
+    assert sums[1][BAD] == pytest.approx(3 * np.median(sums[0]))
+    assert np.array_equal(sums[0][:BAD], sums[1][:BAD])
+    for each in amounts:  # all by one factor: rates and means stay what they were
+        assert capped[each][BAD] == pytest.approx(values[each][BAD] * sums[1][BAD] / sums[0][BAD])
+    (event,) = events
+    assert event.startswith(f"client {BAD}, round 1: its '{amounts[0]}', ")
+    assert event.endswith("3 times the median, from now on (size_cap)")
+    # and the server uses them
+    server = Server(first.configuration)
+    request, record = server.request()
+    if survey is not None:
+        request = server.reply(request, liar if exchange == "survey" else survey, record)
+    server.take(request, liar if exchange == "round" else update, record)
+    assert sum("(size_cap)" in text for text in record.events) == 1
+    if name != "fedpac":  # there counts weigh centroids, not models
+        assert record.mixing is not None
+        assert record.mixing[0, BAD] < 0.6
+
+
+def test_amounts_as_they_are_sent():
+    settings = {"problem": "tiny-people", "algorithm": "lft-fedavg"}
+    total = {"total": np.array([1.0, 1.0, 1.0, 50.0]), "size": np.ones(4)}
+    clients = (0, 1, 2, 3)
+    assert checks(**settings).amounts(clients, total, 1, [])["total"].tolist() == [1, 1, 1, 3]
+    asis = checks(**settings, size_cap=0).amounts(clients, total, 1, [])
+    assert asis["total"].tolist() == [1, 1, 1, 50]
+    nothing = {"total": np.zeros(4)}
+    assert checks(**settings).amounts(clients, nothing, 1, [])["total"].tolist() == [0] * 4
 
 
 @settings(max_examples=40, deadline=None)

@@ -161,3 +161,20 @@ def test_progress_is_about_the_models_that_will_be_handed_over(tmp_path):
     assert told[2].metrics["validated"] == pytest.approx(
         scalarised(every, every.history[3]["received"])
     )
+
+
+def test_progress_is_of_honest_clients(tmp_path):
+    run, told = progress_of(tmp_path / "a", clients=4, rounds=2, attack="sign-flip:2")
+    honest = [client for client in range(4) if client not in run.configuration.attackers]
+    kept = np.array(run.history[1]["kept"], dtype=float)[honest]
+    preferences = run.configuration.get_preferences()[honest]
+    assert told[1].metrics["validated"] == pytest.approx((kept * preferences).sum(axis=1).mean())
+    name = run.configuration.get_problem().objectives[0].name
+    assert told[1].metrics[f"kept/{name}"] == pytest.approx(kept[:, 0].mean())
+    every, told = progress_of(
+        tmp_path / "b", clients=4, rounds=2, attack="sign-flip:2", keep="last", evaluate_every=2
+    )
+    received = np.array(every.history[2]["received"], dtype=float)[honest]
+    assert told[1].metrics["validated"] == pytest.approx(
+        (received * preferences).sum(axis=1).mean()
+    )

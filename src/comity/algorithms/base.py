@@ -158,6 +158,11 @@ class Algorithm(Settings):
 
     Learners compute ``gradients``, ``losses`` and ``preferences``; `survey_client` all others.
     """
+    amounts: ClassVar[tuple[str, ...]] = ()
+    """Statistics or surveyed values that are sums over a client's rows, of which the first decides
+    how much the client counts. The server caps it as it caps data sizes (``size_cap``), and the
+    others by the same factor.
+    """
     offers_several: ClassVar[bool] = False
     """Clients get several models, of which each makes its own, as the server does not know."""
     shared_update: ClassVar[tuple[str, ...]] = ()

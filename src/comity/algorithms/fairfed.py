@@ -41,6 +41,7 @@ class FairFed(FairBatch):
     """
 
     surveys: ClassVar[tuple[str, ...]] = ("yes", "members", "right")
+    amounts: ClassVar[tuple[str, ...]] = ("members", "yes", "right")
 
     beta: float = setting(0.3, "how much disparity moves the weights", at_least=0)
     rule: Literal["exp", "additive"] = setting("exp", "weights anew each round, or carried on")

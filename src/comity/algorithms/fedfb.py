@@ -41,6 +41,7 @@ class FedFB(Algorithm):
     personal: ClassVar[bool] = False
     needs: ClassVar[frozenset[Need]] = frozenset({"attribute", "losses"})
     surveys: ClassVar[tuple[str, ...]] = ("cell_losses", "cells")
+    amounts: ClassVar[tuple[str, ...]] = ("cells", "cell_losses")
 
     alpha: float = setting(0.3, "step size of the weights λ", at_least=0)
     average: Literal["weighted", "public"] = setting(

@@ -84,6 +84,7 @@ class FedPAC(FedAvg):
     sends: ClassVar[tuple[str, ...]] = ("body.*", "head.*")
     statistics: ClassVar[tuple[str, ...]] = ("centroids", "counts")
     surveys: ClassVar[tuple[str, ...]] = ("moments", "variance")
+    amounts: ClassVar[tuple[str, ...]] = ("counts",)
 
     strength: float = setting(1.0, "λ: pull of features to their class' centroid", at_least=0)
     head_passes: float = setting(1.0, "passes over the data for the head in a round", above=0)

@@ -24,6 +24,7 @@ class LFTFedAvg(FairBatch):
     """θ ← Σ_k V_k θ_k / Σ V, V_k the sum of client k's sample weights."""
 
     statistics: ClassVar[tuple[str, ...]] = ("total",)
+    amounts: ClassVar[tuple[str, ...]] = ("total",)
     reads_start: ClassVar[bool] = False
 
     alpha: float = setting(0.3, "step size of the weights λ", at_least=0)

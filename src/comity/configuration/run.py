@@ -110,7 +110,8 @@ class Configuration(Settings):
     )
     size_cap: float = setting(
         3.0,
-        "a client's data size counts as at most this many medians of the round's; 0: as it is sent",
+        "a client's data size, and counts that weigh like it, are at most this many medians of the "
+        "round's; 0: as they are sent",
         at_least=0,
     )
     keep: Literal["best", "last"] = setting(

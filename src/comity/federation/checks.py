@@ -7,7 +7,8 @@ what is merely unkind: against that there are wrappers (`comity.algorithms.wrapp
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -28,7 +29,7 @@ _OF_ALL_ROWS = ("members", "cells")  # counts that sum to a client's rows, of wh
 LONGEST = 1e18
 """Largest length of an update: squares of longer ones overflow in float32."""
 FACTOR = 1e4
-"""Largest length of an update in lengths of the median update, or of the initial model."""
+"""Largest length of an update in usual lengths, or in lengths of the initial model."""
 _ROWS = 8  # whole rows held in float64 at once
 
 
@@ -91,11 +92,16 @@ class Checks:
 
     def __init__(self, configuration: Configuration, initial: Fleet) -> None:
         self._configuration = configuration
-        centralised = configuration.get_algorithm().centralised  # one client has the data of all
-        self._cap = 0.0 if centralised else configuration.size_cap
+        algorithm = configuration.get_algorithm()
+        alone = algorithm.centralised  # one client has the data of all
+        self._cap = 0.0 if alone else configuration.size_cap
+        self._amounts = algorithm.amounts
+        self._members = 1 if alone else configuration.clients
         self._least = float(lengths(initial.select([0]))[0])
         self.capped: list[int] = []
-        """Clients whose data size was capped so far, which is said once."""
+        """Clients whose amount of data was capped so far, which is said once."""
+        self._lengths: dict[str, dict[int, float]] = {}
+        """Length of what each client sent last, by what it was."""
 
     def sound(
         self,
@@ -129,7 +135,7 @@ class Checks:
             same = all(start[n].shape[1:] == t.shape[1:] for n, t in update.models.tensors.items())
             # of several models that were delivered the client has made its own
             start = start.select(np.repeat(np.arange(count), each)) if same else None
-        self._note_long(faults, update.models, start, "update")
+        self._note_long(faults, update.clients, update.models, start, "update")
         return self._named(update.clients, faults, number, events, "rolled back to its start")
 
     def answered(self, survey: ClientUpdate, number: int, events: list[str]) -> BoolArray:
@@ -147,7 +153,7 @@ class Checks:
             text = f"its answer '{name}' has an impossible value"
             _note(faults, possible(name, values), text)
         if survey.models is not None:
-            self._note_long(faults, survey.models, None, "gradient")
+            self._note_long(faults, survey.clients, survey.models, None, "gradient")
         return self._named(survey.clients, faults, number, events)
 
     def validation(self, update: ClientUpdate, number: int, events: list[str]) -> FloatArray | None:
@@ -178,32 +184,103 @@ class Checks:
             number: The round.
             events: Where it is noted, once per client, that its size was capped.
         """
+        return self._capped(clients, sizes, "its data size {:g}", number, events)
+
+    def amounts(
+        self,
+        clients: Sequence[int],
+        values: Mapping[str, FloatArray],
+        number: int,
+        events: list[str],
+    ) -> Mapping[str, FloatArray]:
+        """Return statistics or answers whose amounts (`Algorithm.amounts`) are capped like sizes.
+
+        All amounts of a client shrink by one factor, so that its rates and means stay the same.
+
+        Args:
+            clients: The clients.
+            values: Their possible values, one row per client.
+            number: The round.
+            events: Where it is noted, once per client, that its amount was capped.
+        """
+        names = [name for name in self._amounts if name in values]
+        if not names:
+            return values
+        counted = values[names[0]]
+        sums = np.asarray(counted.sum(axis=tuple(range(1, counted.ndim))))
+        text = f"its '{names[0]}', {{:g}} in all,"
+        most = self._capped(clients, sums, text, number, events)
+        factors = np.divide(most, sums, out=np.ones(len(sums)), where=sums > most)
+        shrunk = {
+            name: values[name] * factors.reshape(-1, *[1] * (values[name].ndim - 1))
+            for name in names
+        }
+        return {**values, **shrunk}
+
+    def _capped(
+        self,
+        clients: Sequence[int],
+        amounts: FloatArray,
+        text: str,
+        number: int,
+        events: list[str],
+    ) -> FloatArray:
+        """Return amounts, none of them larger than ``size_cap`` times their median."""
         cap = self._cap
-        if not cap or not len(sizes):
-            return sizes
-        most = cap * float(np.median(sizes))
-        for client, size in zip(clients, sizes.tolist(), strict=True):
-            if size > most and client not in self.capped:
+        if not cap or not len(amounts):
+            return amounts
+        most = cap * float(np.median(amounts))
+        for client, amount in zip(clients, amounts.tolist(), strict=True):
+            if amount > most and client not in self.capped:
                 self.capped.append(client)
                 events.append(
-                    f"{self._configuration.named(client)}, round {number}: its data size {size:g} "
+                    f"{self._configuration.named(client)}, round {number}: {text.format(amount)} "
                     f"counts as {most:g}, {cap:g} times the median, from now on (size_cap)"
                 )
-        return np.minimum(sizes, most)
+        return np.minimum(amounts, most)
 
-    def _note_long(self, faults: list[str], models: Fleet, start: Fleet | None, what: str) -> None:
-        """Note who sent something much longer than the others, of those who are sound so far."""
+    def _note_long(
+        self,
+        faults: list[str],
+        clients: Sequence[int],
+        models: Fleet,
+        start: Fleet | None,
+        what: str,
+    ) -> None:
+        """Note who sent something much longer than is usual, of those who are sound so far."""
         each = lengths(models, start).reshape(len(faults), -1).max(axis=1)
-        sound = np.array([not fault for fault in faults])
-        if not sound.any():
-            return
-        median = 0.0
-        if self._configuration.topology == "star":  # without a server nobody knows all lengths
-            median = np.sort(each[sound])[(sound.sum() - 1) // 2]
-        bound = min(LONGEST, FACTOR * max(float(median), self._least, 1.0))
-        long = [f"its {what} is {length:.3g} long, beyond {bound:.3g}" for length in each]
+        sound = np.array([not fault for fault in faults], dtype=bool)
+        sent = {clients[place]: float(each[place]) for place in np.flatnonzero(sound).tolist()}
+        before = self._lengths.setdefault(what, {})
+        bound = min(LONGEST, FACTOR * max(self._usual(sent | before), self._least, 1.0))
         for place in np.flatnonzero(sound & ~(each <= bound)).tolist():
-            faults[place] = long[place]
+            faults[place] = f"its {what} is {each[place]:.3g} long, beyond {bound:.3g}"
+        before |= sent
+
+    def _usual(self, known: Mapping[int, float]) -> float:
+        """Return the lower median of the members' lengths; who was never heard counts as zero.
+
+        Lengths of earlier rounds come first, so those who send in one round, be it one client or
+        most of them, do not decide what is usual in it. What was refused counts, too: if most
+        members send what is long, it is usual from then on.
+        """
+        if self._configuration.topology != "star":  # without a server nobody knows all lengths
+            return 0.0
+        silent = max(self._members - len(known), 0)
+        every = sorted([0.0] * silent + list(known.values()))
+        return every[(len(every) - 1) // 2]
+
+    # -- persistence -----------------------------------------------------------------------
+
+    def state(self) -> dict[str, Any]:
+        """Return plain values that make the checks go on as if never interrupted."""
+        known = {what: sorted(each.items()) for what, each in self._lengths.items()}
+        return {"capped": self.capped, "lengths": known}
+
+    def load(self, values: Mapping[str, Any]) -> None:
+        """Restore what `state` returned."""
+        self.capped = list(values.get("capped", ()))
+        self._lengths = {what: dict(each) for what, each in values.get("lengths", {}).items()}
 
     def _named(
         self,

@@ -161,12 +161,13 @@ class Server:
     ) -> RoundRequest:
         """Return the request to those who answered the survey, with the server's broadcast."""
         request = self._answered(request, survey, record, "survey")
-        sound = self._checks.answered(survey, record.round, record.events)
+        number, events = record.round, record.events
+        sound = self._checks.answered(survey, number, events)
         usable = survey.only([c for c, good in zip(survey.clients, sound, strict=True) if good])
-        self._survey = Survey(usable.clients, usable.statistics, usable.models)
+        answers = self._checks.amounts(usable.clients, usable.statistics, number, events)
+        self._survey = Survey(usable.clients, answers, usable.models)
         broadcast = self.algorithm.broadcast(self._survey)
-        count = len(request.clients)
-        rows = {name: np.repeat(values[None], count, 0) for name, values in broadcast.items()}
+        rows = {n: np.repeat(v[None], len(request.clients), 0) for n, v in broadcast.items()}
         return replace(request, broadcast=rows)
 
     def take(self, request: RoundRequest, update: ClientUpdate, record: RoundRecord) -> None:
@@ -278,10 +279,11 @@ class Server:
         return step
 
     def _capped(self, round: Round, record: RoundRecord) -> Round:
-        """Return a round in which no client counts for many times the median data size."""
-        senders, events = round.participants, record.events
-        sizes = self._checks.sizes(senders, round.sizes, round.number, events)
-        return replace(round, sizes=sizes)
+        """Return a round in which no client counts for many times the median amount of data."""
+        checks, place = self._checks, (round.number, record.events)
+        sizes = checks.sizes(round.participants, round.sizes, *place)
+        statistics = checks.amounts(round.participants, round.statistics, *place)
+        return replace(round, sizes=sizes, statistics=statistics)
 
     def ensemble(
         self, request: RoundRequest, update: ClientUpdate, record: RoundRecord
@@ -364,11 +366,10 @@ class Server:
             "route": [self._route.get(client, -1) for client in self.clients],
             "verdicts": [asdict(self._verdicts.get(c, Verdict())) for c in self.clients],
             "algorithm": {k: v for k, v in algorithm.items() if k not in arrays},
+            **self._checks.state(),
         }
         if np.isfinite(self._best):
             values["best"] = self._best
-        if self._checks.capped:
-            values["capped"] = self._checks.capped
         if self._schedule is not None:
             arrays, values["schedule"] = self._schedule.state()
             tensors |= add_prefix(arrays, "schedule/")
@@ -381,7 +382,7 @@ class Server:
         self._posted = Fleet.from_arrays(strip_prefix(tensors, "posted/"))
         self.done = values["done"]
         self._best = values.get("best", -np.inf)
-        self._checks.capped = list(values.get("capped", ()))
+        self._checks.load(values)
         rows = dict(zip(self.clients, values["route"], strict=True))
         self._route = {client: row for client, row in rows.items() if row >= 0}
         verdicts = (Verdict(**verdict) for verdict in values["verdicts"])

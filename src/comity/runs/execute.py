@@ -188,14 +188,18 @@ def _advance(run: Run, loop: SimulatedLoop, started: float, on_round: OnRound | 
 def _progress(
     run: Run, record: RoundRecord, metrics: RoundMetrics, everyone: FloatArray | None
 ) -> Progress:
-    """Return the values of a round, above all that of the models that would be handed over."""
+    """Return the values of a round, above all that of the models that would be handed over.
+
+    They are means over the honest clients.
+    """
     configuration = run.configuration
     names = [objective.name for objective in configuration.get_problem().objectives]
+    honest = np.isin(record.clients, configuration.attackers, invert=True)
     values = {
         f"{kind}/{name}": float(column.mean())
         for kind in ("received", "trained", "kept")
-        if (vectors := getattr(metrics, kind)) is not None
-        for name, column in zip(names, vectors.T, strict=True)
+        if (vectors := getattr(metrics, kind)) is not None and honest.any()
+        for name, column in zip(names, vectors[honest].T, strict=True)
     }
     values |= {"bytes_up": float(record.bytes_up), "bytes_down": float(record.bytes_down)}
     text = ""
@@ -203,8 +207,10 @@ def _progress(
     vectors = _handed_over(configuration, metrics, everyone)
     if vectors is not everyone:
         preferences = preferences[list(record.clients)]
-    if vectors is not None and np.isfinite(vectors).all():  # else not validated yet
-        values["validated"] = float((vectors * preferences).sum(axis=1).mean())
+    else:
+        honest = np.isin(range(configuration.clients), configuration.attackers, invert=True)
+    if vectors is not None and honest.any() and np.isfinite(vectors[honest]).all():
+        values["validated"] = float((vectors * preferences)[honest].sum(axis=1).mean())
         last = "" if configuration.keep == "best" else " (last)"
         text = f"validated{last} {values['validated']:.3g}"
     finite = {name: value for name, value in values.items() if np.isfinite(value)}
