@@ -29,7 +29,8 @@ def bounded():
         begun.append(Path.cwd())
         learner = configuration.learner_settings
         steps = max(learner.get("local_steps", 1), learner.get("local_epochs", 0), 1)
-        work = configuration.clients * configuration.rounds * steps
+        rounds = configuration.rounds + configuration.extra_rounds
+        work = configuration.clients * rounds * steps
         counts = {**learner, **configuration.algorithm_settings}.values()
         endless = any(isinstance(count, int) and count >= 2**31 for count in counts)
         if endless or work > MOST_WORK or begun.count(Path.cwd()) > MOST_ITERATIONS:

@@ -33,7 +33,7 @@ Absence = tuple[int, int, Literal["survey", "round", "finish"]]
 """Round, client and exchange that the client misses."""
 DEFAULT_PRESET = "default"
 """The preset of a run without a named one."""
-FineTune = Annotated[str, StringConstraints(pattern=r"^(none|replace-last|extra:[1-9]\d*)$")]
+FineTune = Annotated[str, StringConstraints(pattern=r"^(none|replace-last|extra:[1-9]\d{0,3})$")]
 
 
 Names = Annotated[

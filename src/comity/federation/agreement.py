@@ -20,6 +20,7 @@ from comity.core.storage import add_prefix, strip_prefix
 from comity.core.typing import AnyArray, NamedArrays
 from comity.federation.checks import possible
 from comity.federation.messages import ClientUpdate, RoundRequest, Verdict
+from comity.federation.participants import mixes
 from comity.federation.wire import (
     SERVER,
     Decode,
@@ -58,9 +59,10 @@ class Agreement:
 
     def __init__(self, configuration: Configuration) -> None:
         problem = configuration.get_problem()
+        self._configuration = configuration
         self._algorithm = configuration.get_algorithm()
-        self._last = configuration.rounds + 2  # of the end
-        self._scaled = isinstance(problem, SchemaProblem) and bool(problem.federated)
+        self.scaled = len(problem.federated) if isinstance(problem, SchemaProblem) else 0
+        """Number of columns whose scale the sites tell before the first round."""
         self.travel = travel = Travel(configuration)
         """What travels."""
         self.layout: Layout = {f"{MODELS}{name}": kind for name, kind in travel.sent.items()}
@@ -167,24 +169,22 @@ class Agreement:
         exchange = control.get("exchange")
         if exchange not in EXCHANGES:
             raise WireError("exchange")
-        if not 1 <= message.round <= self._last or message.sequence != _sequence(exchange, message):
+        if message.sequence != _sequence(exchange, message):
             raise WireError("round")
-        flags = [control.get(name) for name in ("alone", "kept", "rolled_back")]
-        numbers = [control.get(name) for name in ("acknowledged", "extra")]
-        if not all(type(flag) is bool for flag in flags):
-            raise WireError("control fields")
-        if not all(type(number) is int and 0 <= number < 1 << 31 for number in numbers):
-            raise WireError("control fields")
+        self._check_control(exchange, message.round, control)
         models = strip_prefix(message.arrays, MODELS)
         broadcast = strip_prefix(message.arrays, BROADCAST)
         if len(models) + len(broadcast) < len(message.arrays):
             raise WireError("arrays: unknown")
+        self._check_delivery(exchange, models)
         if models and (message.encoded is None) != (self.travel.encoding is None):
             raise WireError("encoding")
-        for name, array in models.items():
-            self._check_received(name, array)
         for name, array in broadcast.items():
             _check_statistic(name, array)
+            if not np.isfinite(array).all():
+                raise WireError(f"statistic {name}: value")
+        if broadcast and not (exchange == "round" and self._algorithm.surveys):
+            raise WireError("broadcast")
         request = RoundRequest(
             round=message.round,
             clients=(client,),
@@ -194,6 +194,35 @@ class Agreement:
             verdicts=(Verdict(control["acknowledged"], control["kept"], control["rolled_back"]),),
         )
         return exchange, request, control["extra"]
+
+    def _check_control(self, exchange: Exchange, number: int, control: Mapping[str, Any]) -> None:
+        """Refuse control fields that the configuration does not allow in an exchange."""
+        rounds = self._configuration.rounds
+        working = exchange in ("survey", "round")
+        last = rounds + (2 if exchange == "end" else 1)
+        if not (1 <= number <= rounds if working else number == last):
+            raise WireError("round")
+        alone = not (working and mixes(self._configuration, number))
+        extra = self._configuration.extra_rounds if exchange == "finish" else 0
+        known = request_control(exchange, alone, extra, 0, False, False)
+        if {name: type(value) for name, value in control.items()} != {
+            name: type(value) for name, value in known.items()
+        }:
+            raise WireError("control fields")
+        if control["alone"] != alone or control["extra"] != extra:
+            raise WireError("control fields")
+        kept = control["kept"] and not self._configuration.keeps_together
+        if kept or not 0 <= control["acknowledged"] < 1 << 31:
+            raise WireError("control fields")
+
+    def _check_delivery(self, exchange: Exchange, models: NamedArrays) -> None:
+        """Refuse delivered tensors that are not those of this federation."""
+        for name, array in models.items():
+            self._check_received(name, array)
+        ensemble = exchange == "finish" and self._algorithm.ensembles
+        whole = set(models) == set(self.travel.sent) and exchange != "end"
+        if models and not whole and not ensemble:
+            raise WireError("tensors: other names")
 
     def _check_received(self, name: str, array: AnyArray) -> None:
         """Refuse a delivered tensor that no client of this federation holds."""
@@ -254,6 +283,8 @@ class Agreement:
         Raises:
             WireError: the message is not what a client of this federation sends.
         """
+        if set(message.control) != set(update_control(ANSWERS)):
+            raise WireError("control fields")
         models = strip_prefix(message.arrays, MODELS)
         statistics = strip_prefix(message.arrays, STATISTICS)
         if len(models) + len(statistics) < len(message.arrays):
@@ -294,7 +325,7 @@ class Agreement:
         told = [self.travel.statistics(exchange, alone=False) for exchange in ("round", "survey")]
         names = [name for statistics in told for name in statistics]
         gradients = ["gradients"] if "gradients" in self._algorithm.surveys else []
-        return [*names, *gradients, *([SCALES] if self._scaled else [])]
+        return [*names, *gradients, *([SCALES] if self.scaled else [])]
 
     @property
     def tensors(self) -> list[str]:

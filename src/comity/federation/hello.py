@@ -24,6 +24,7 @@ HELLO_ROUND = 0
 _SCALES = f"{STATISTICS}scales"
 _VERSIONS = ("comity", "torch", "python", "machine")
 _MOST = 1e300  # a scale beyond this is nonsense
+_MOST_TOLD = 1e100  # a count or sum beyond this, too: float32 values have smaller squares
 
 
 @dataclass(frozen=True)
@@ -74,26 +75,42 @@ def greeting_message(
     return Message(Kind.UPDATE, client, HELLO_ROUND, request.sequence, control, arrays)
 
 
-def greeting_of(message: Message) -> Greeting:
+def greeting_of(message: Message, columns: int = 0) -> Greeting:
     """Return the greeting in a message.
 
+    Args:
+        message: The message of a site.
+        columns: Number of columns whose scales the site is asked for.
+
     Raises:
-        WireError: the message is no greeting.
+        WireError: the message is no such greeting.
     """
     told: Any = message.control.get("versions")
+    if set(message.control) != {"answers", "versions"}:
+        raise WireError("control fields")
     if not isinstance(told, dict) or set(told) != set(_VERSIONS):
         raise WireError("versions")
     if not all(isinstance(value, str) and len(value) < 100 for value in told.values()):
         raise WireError("versions")
-    if set(message.arrays) - {_SCALES}:
+    if set(message.arrays) != ({_SCALES} if columns else set()):
         raise WireError("arrays: unknown")
-    scales = message.arrays.get(_SCALES)
-    if scales is None:
+    if not columns:
         return Greeting(told, None)
-    shaped = scales.dtype == np.float64 and scales.ndim == 3 and scales.shape[:2] == (1, 3)
-    if not shaped or not np.isfinite(scales).all() or (scales[:, 0] < 1).any():
+    scales = message.arrays[_SCALES]
+    if scales.dtype != np.float64 or scales.shape != (1, 3, columns) or not _possible(scales[0]):
         raise WireError("scales")
     return Greeting(told, scales[0])
+
+
+def _possible(scales: FloatArray) -> bool:
+    """Return whether there can be rows with these counts, sums and sums of squares."""
+    count, total, squares = scales
+    if not np.isfinite(scales).all() or (np.abs(scales) > _MOST_TOLD).any():
+        return False
+    if (count < 1).any() or (count != count[0]).any() or count[0] != np.floor(count[0]):
+        return False
+    # the mean of squares is at least the square of the mean, but for what rounding takes
+    return bool((squares * (1 + 1e-9) >= total * (total / count)).all())
 
 
 def scales_of(message: Message) -> dict[str, tuple[float, float]]:

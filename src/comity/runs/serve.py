@@ -18,7 +18,6 @@ from comity.core.typing import FloatArray
 from comity.errors import UserError
 from comity.federation.agreement import Agreement
 from comity.federation.engines.deployed import DeployedEngine, Incident, Terms
-from comity.federation.hello import Greeting
 from comity.federation.initial_model import check_initial_model
 from comity.federation.loop import RoundLoop
 from comity.federation.record import RoundRecord
@@ -225,18 +224,11 @@ def _greet(run: Run, file: FederationFile, engine: DeployedEngine, status: Statu
     write_whole(run.path / VERSIONS, json.dumps(status.versions, indent=2).encode())
     if not isinstance(problem, SchemaProblem) or not federated:
         return run
-    scales = problem.federated_scales(_statistics(greetings, file))
+    told = [greetings[name].scales for name in file.names]
+    scales = problem.federated_scales([scales for scales in told if scales is not None])
     engine.begin(scales)
     write_whole(run.path / CONFIG, file.configuration(scales=scales).to_toml().encode())
     return Run.open(run.path)
-
-
-def _statistics(greetings: dict[str, Greeting], file: FederationFile) -> list[Any]:
-    """Return the scale statistics of all sites, in the order of clients."""
-    told = [greetings[name].scales for name in file.names]
-    if any(statistics is None for statistics in told):
-        raise UserError("a site told no scales, though the schema asks for them.")
-    return told
 
 
 def _restore(run: Run, loop: RoundLoop) -> float:

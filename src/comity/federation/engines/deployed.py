@@ -106,7 +106,8 @@ class DeployedEngine:
         """
         messages = dict.fromkeys(self._terms.sites, hello_message())
         quorum = len(messages) if everyone else self._terms.quorum
-        return self._ask("hello", messages, greeting_of, quorum)
+        columns = self._agreement.scaled
+        return self._ask("hello", messages, lambda m: greeting_of(m, columns), quorum)
 
     def begin(self, scales: Mapping[str, tuple[float, float]]) -> None:
         """Tell all sites the scales of columns that they have told together.
@@ -115,7 +116,7 @@ class DeployedEngine:
             scales: Mean and spread by column.
         """
         messages = dict.fromkeys(self._terms.sites, begin_message(scales))
-        self._ask("begin", messages, lambda message: None, len(messages))
+        self._ask("begin", messages, greeting_of, len(messages))
 
     # -- what a server may ask -------------------------------------------------------------
 
