@@ -189,7 +189,7 @@ def configurations(plan: Mapping[str, Any]) -> dict[tuple[str, str], list[Config
         foreign = (tables & set(names.values())) - {names[entry]}
         wrapper = {**plan["settings"], **own}.get("wrapper")
         if wrapper != NONE:
-            foreign |= wrappers().keys() - set((wrapper or "").split(","))
+            foreign |= wrappers().keys() - set(str(wrapper or "").split(","))
         common = {k: v for k, v in plan["settings"].items() if k not in foreign}
         if not find(own["algorithm"]).communicates:
             common = {k: v for k, v in common.items() if k not in ("guard", "fine_tune")}
