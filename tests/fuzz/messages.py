@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from comity.core.encodings import Encoded
-from comity.core.envelope import MODELS
+from comity.core.envelope import BROADCAST, MODELS
 from comity.core.fleet import Fleet
 from comity.federation.agreement import Agreement
 from comity.federation.engines.deployed import DeployedEngine, _unlike
@@ -227,7 +227,13 @@ class Siege(Signed):
             data = self.sealed(changed, signature=sender)
         except (KeyError, ValueError, struct.error, AttributeError):  # cannot even be written
             return Case("bytes", mutated(sealed, self.dice))
-        return Case(f"{kind} of {changed.control} {list(changed.arrays)}", data, kind == "numbers")
+        # what an algorithm broadcasts is not declared: a site finds out when it uses it
+        replies = [message.arrays, changed.arrays]
+        names = [
+            {n: a.shape for n, a in each.items() if n.startswith(BROADCAST)} for each in replies
+        ]
+        honest = kind == "numbers" or names[0] != names[1]
+        return Case(f"{kind} of {changed.control} {list(changed.arrays)}", data, honest)
 
     def content(self, sealed: bytes, bases: Sequence[Any]) -> Message:
         """Return the content of a message whose models are measured from one of some bases."""
@@ -313,8 +319,7 @@ class Siege(Signed):
                     self.fault(exchange, case, f"not named: {incident}")
             elif isinstance(value, ClientUpdate):
                 optional = question._exchange == "end" and not value.statistics
-                if not (case.honest or optional or _same_update(value, right)):
-                    self.fault(exchange, case, "another answer was taken")
+                case.honest |= optional or _same_update(value, right)
                 self._pending.append((site, value, case))
             elif not _same_greeting(value, right):
                 self.fault(exchange, case, "another greeting was taken")
@@ -329,6 +334,8 @@ class Siege(Signed):
             tried = {**parts, site: wrong}
             if site in _unlike(tried):
                 continue  # refused and named by the engine
+            if not case.honest:
+                self.fault(exchange, case, "another answer was taken")
             joined = ClientUpdate.joined([tried[name] for name in SITES if name in tried])
             try:
                 events = self._used(exchange, request, joined)
@@ -415,7 +422,8 @@ def _same_update(one: ClientUpdate, other: ClientUpdate) -> bool:
 
 def _same_request(one: tuple[Any, RoundRequest, int], other: tuple[Any, RoundRequest, int]) -> bool:
     first, second = one[1], other[1]
-    plain = [(e, extra, r.round, r.alone, r.verdicts) for e, r, extra in (one, other)]
+    # what a verdict says of a client's update is the server's to say
+    plain = [(e, extra, r.round, r.alone, r.verdicts[0].round) for e, r, extra in (one, other)]
     known = {n: a for n, a in first.broadcast.items() if n != "x"}  # nobody reads it
     same = _same_arrays(known, second.broadcast)
     return plain[0] == plain[1] and same and _same_models(first.models, second.models)

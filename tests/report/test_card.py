@@ -117,3 +117,17 @@ def test_environments_have_a_card_without_groups(home, tmp_path):
 def test_other_texts_are_no_cards():
     assert read_card("# Model card\n") is None
     assert read_card("---\nlicense: mit\n---\n") is None
+
+
+def test_encoding_and_attack_are_named(home):
+    run = comity.run(
+        "tiny-people", algorithm="fedavg", encoding="int8", attack="sign-flip:1",
+        out=home / "attacked", **SHORT,
+    )  # fmt: skip
+    honest = next(c for c in range(3) if c not in run.configuration.attackers)
+    card = comity.card(run, honest)
+    assert (card["training"]["encoding"], card["training"]["attack"]) == ("int8", "sign-flip:1")
+    text = card_text(card)
+    assert "; encoded as int8" in text
+    assert "- Attack of this simulation: sign-flip:1" in text
+    assert any("simulated attack (sign-flip:1)" in limit for limit in card["limits"])

@@ -10,9 +10,11 @@ import comity
 from comity.configuration import planned
 from comity.errors import UserError
 from comity.links.timetable import timetable
+from comity.report.card import card_text
 from comity.report.figures import ages, contacts, draw_plan, hours, hours_compared
 from comity.report.series.contacts import contact_chart, text_chart
 from comity.report.series.hours import ages_of, hours_of
+from comity.runs.card import card
 
 CONTACTS = plan(
     passes("a/1", (3600, 7200)),
@@ -106,6 +108,9 @@ def test_the_report_of_a_run_shows_its_links(comparison):
     page = (run.path / "report.html").read_text()
     assert "updates per client: least, median, most" in page
     assert "Late updates" in page
+    assert "100% per round" not in page
+    links = run.results["links"]
+    assert f"by the contact plan: {links['updates']} updates in {links['rounds']} rounds" in page
     counts = ages_of(run)
     assert sum(counts.values()) == run.results["links"]["updates"]
     bars = ages(run).axes[0].patches
@@ -117,3 +122,11 @@ def test_the_comparison_keeps_its_own_plan(comparison):
     assert (comparison.path / "contacts.csv").is_file()
     text = (comparison.path / "comparison.toml").read_text()
     assert str(comparison.path / "contacts.csv") in text
+
+
+def test_the_card_of_a_model_says_when_messages_travelled(comparison):
+    run = next(runs[0] for (name, _), runs in comparison.runs.items() if name == "fedavg")
+    content, links = card(run, 0), run.results["links"]
+    assert content["training"]["links"]["updates_per_client"] == links["updates_per_client"]
+    text = card_text(content)
+    assert f"- When: by a contact plan of 0.104 days: {links['updates']} updates, " in text

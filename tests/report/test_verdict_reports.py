@@ -276,6 +276,19 @@ def test_a_csv_table_has_full_precision(compared: Comparison) -> None:
     assert list(lines[0])[3] == "mean_scalarised", "what clients want comes first"
 
 
+def test_a_csv_table_ends_with_what_was_sent() -> None:
+    bytes_sent: Any = {
+        "megabytes": {"mean": 1.25, "std": 0.5}, "bytes_per_update": {"mean": 900.0, "std": 0.0},
+    }  # fmt: skip
+    one, other = row("a", mean_scalarised=0.5), row("b", mean_scalarised=0.4)
+    results = comparison({**one, "communication": bytes_sent}, other, mean_scalarised=0.45)
+    header, first, *others = list(csv.reader(io.StringIO(comparison_csv(results))))
+    assert header[-4:] == ["megabytes", "megabytes_std", "bytes_per_update", "bytes_per_update_std"]
+    assert first[-4:] == ["1.25", "0.5", "900.0", "0.0"]
+    assert [line[-4:] for line in others] == [[""] * 4] * 2
+    assert {len(line) for line in others} == {len(header)}
+
+
 def test_a_latex_table_is_plain_and_escaped() -> None:
     results = comparison(
         row("fedpref[top_r=1]", mean_scalarised=0.5, hypervolume=-0.25),
@@ -288,6 +301,13 @@ def test_a_latex_table_is_plain_and_escaped() -> None:
     assert r"trivial & all & 0.45 & -- \\" in text
     assert r"algorithm & preferences & mean scalarised $\uparrow$" in text
     assert not {"toprule", "usepackage", "±", "−"} & set(re.findall(r"\w+|[^\w\s]", text))
+    assert "MB sent" not in text.replace("% MB sent", "")
+    sent: Any = {"communication": {"megabytes": {"mean": 1.25, "std": 0.0}}}
+    first, *others = results["rows"]
+    text = comparison_latex({**results, "rows": [{**first, **sent}, *others]})
+    assert re.search(r"hypervolume.* & MB sent \\\\", text)
+    assert re.search(r"fedpref\[top\\_r=1\].* & 1.25 \\\\", text)
+    assert r"trivial & all & 0.45 & -- & -- \\" in text
     assert escape_latex("a_b%c#d{e}~^\\") == (
         r"a\_b\%c\#d\{e\}\textasciitilde{}\textasciicircum{}\textbackslash{}"
     )

@@ -197,3 +197,8 @@ def test_igd_of_several_comparisons_is_measured_from_one_set(tmp_path):
         assert open_comparison(comparison.path).results == comparison.results
         written = np.loadtxt(comparison.path / "reference_set.csv", delimiter=",", ndmin=2)
         assert sorted(written.tolist()) == sorted(union.tolist())
+
+
+def test_a_wrapper_of_another_kind_is_refused():
+    with pytest.raises(UserError, match="wrapper"):
+        start_comparison("tiny-treasure", algorithms=["fedavg"], wrapper=[1, 2], **SHORT)

@@ -219,10 +219,17 @@ class Agreement:
         """Refuse delivered tensors that are not those of this federation."""
         for name, array in models.items():
             self._check_received(name, array)
-        ensemble = exchange == "finish" and self._algorithm.ensembles
-        whole = set(models) == set(self.travel.sent) and exchange != "end"
-        if models and not whole and not ensemble:
+        names = set() if exchange == "end" else set(self.travel.sent)
+        if exchange == "finish" and self._algorithm.ensembles:
+            names = self._ensemble()
+        if models and set(models) != names:
             raise WireError("tensors: other names")
+
+    def _ensemble(self) -> set[str]:
+        """Return the names of what clients get of the models that all hand over."""
+        clients = self._configuration.clients
+        models = Fleet.of(self._configuration.get_module(), clients).group(*self._algorithm.sends)
+        return set(self._algorithm.ensemble(models, np.ones(clients)))
 
     def _check_received(self, name: str, array: AnyArray) -> None:
         """Refuse a delivered tensor that no client of this federation holds."""

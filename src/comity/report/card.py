@@ -242,10 +242,27 @@ def _training(content: Card) -> Iterator[str]:
     training = content["training"]
     wrapper = f", with {training['wrapper']}" if "wrapper" in training else ""
     yield f"- Algorithm: {training['title']} ({training['paper']}){wrapper}: {training['method']}"
-    yield f"- What travelled: {training['communication']}"
+    encoding = f"; encoded as {training['encoding']}" if "encoding" in training else ""
+    yield f"- What travelled: {training['communication']}{encoding}"
+    if "links" in training:
+        yield f"- When: by a contact plan{_links(training['links'])}"
+    if "attack" in training:
+        yield f"- Attack of this simulation: {training['attack']}"
     yield f"- Settings: {_settings(training['settings'])}"
     yield f"- Local training: {training['learner']}, {_settings(training['learner_settings'])}"
     yield f"- Rounds: {training['rounds']}; kept: {_kept(training)}"
+
+
+def _links(links: Mapping[str, Any]) -> str:
+    """Return what a contact plan let through; nothing is known of clients without a server."""
+    if not links:
+        return ""
+    each = links["updates_per_client"]
+    return (
+        f" of {number(links['days'], 3)} days: {links['updates']:,} updates, {each['least']} to "
+        f"{each['most']} per client, {number(links['age']['mean'], 3)} mixings late on average, "
+        f"{links['late_dropped']} too late"
+    )
 
 
 def _kept(training: Mapping[str, Any]) -> str:

@@ -18,10 +18,11 @@ from comity.report.measures import (
     number,
     with_pooled,
 )
-from comity.runs.schema import ComparisonResults
+from comity.runs.schema import ComparisonResults, ComparisonRow
 
 CSV, LATEX = "comparison.csv", "comparison.tex"
 """The names of the files in a comparison's directory."""
+_SENT = ("megabytes", "bytes_per_update")
 _SPECIAL = {
     "\\": r"\textbackslash{}",
     **{sign: f"\\{sign}" for sign in "&%$#_{}"},
@@ -42,7 +43,8 @@ def comparison_csv(comparison: ComparisonResults) -> str:
 
     A measure has its mean, its population standard deviation over seeds (``_std``) and whether it
     is worse than the trivial baseline (``_below_trivial``). A gain over another entry has its mean,
-    95 % interval and p values.
+    95 % interval and p values. At the end stand the megabytes of a run, both directions and all
+    clients together, and the bytes of one client's update.
 
     Args:
         comparison: The content of ``comparison.json``.
@@ -57,6 +59,7 @@ def comparison_csv(comparison: ComparisonResults) -> str:
         header += [] if measure.better is None else [f"{measure.name}_below_trivial"]
     for other in others:
         header += [f"over {other}{part}" for part in ("", " low", " high", " p", " p_holm")]
+    header += [f"{name}{part}" for name in _SENT for part in ("", "_std")]
     lines: list[list[object]] = [list(header)]
     for row, row_cells in zip(rows, cells, strict=True):
         line: list[object] = [row["algorithm"], row["preferences"], len(row["seeds"])]
@@ -71,15 +74,24 @@ def comparison_csv(comparison: ComparisonResults) -> str:
                 continue
             low, high = gain.get("interval") or (None, None)
             line += [gain["mean"], low, high, gain.get("p"), gain.get("p_holm")]
+        sent = [row.get("communication", {}).get(name) for name in _SENT]
+        for spread in sent:
+            line += [None, None] if spread is None else [spread["mean"], spread.get("std")]
         lines.append(line)
     for name, known in baselines(comparison).items():
         line = [name, "all", None]
         for measure in measures:
             line += [known.get(measure.name), None, *([] if measure.better is None else [None])]
-        lines.append([*line, *[None] * (5 * len(others))])
+        lines.append([*line, *[None] * (5 * len(others) + 2 * len(_SENT))])
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows(lines)
     return text.getvalue()
+
+
+def _megabytes(row: ComparisonRow) -> str:
+    """Return what all messages of a run weigh, on average over seeds."""
+    spread = row.get("communication", {}).get("megabytes")
+    return number(None if spread is None else spread["mean"], 3)
 
 
 def comparison_latex(comparison: ComparisonResults) -> str:
@@ -96,18 +108,26 @@ def comparison_latex(comparison: ComparisonResults) -> str:
     several = not single_objective
     header = ["algorithm", *(["preferences"] if several else [])]
     header += [measure.label + measure.arrow for measure in measures]
+    sent = ["MB sent"] if any("communication" in row for row in rows) else []
+    header += sent
     lines: list[list[str | Cell]] = [
-        [names[row["algorithm"]], *([row["preferences"]] if several else []), *cells]
+        [
+            names[row["algorithm"]],
+            *([row["preferences"]] if several else []),
+            *cells,
+            *([_megabytes(row)] if sent else []),
+        ]
         for row, cells in zip(
             rows, compared_cells(rows, measures, comparison.get("trivial")), strict=True
         )
     ]
     for name, known in baselines(comparison).items():
         values = [number(known.get(measure.name)) for measure in measures]
-        lines.append([name, *(["all"] if several else []), *values])
+        lines.append([name, *(["all"] if several else []), *values, *["–" for _ in sent]])
     parts = [
         "% Plain LaTeX: no package is needed. Mean +- population standard deviation over seeds.\n"
-        "% Bold: the best of its preferences; dagger: worse than the trivial baseline.\n",
+        "% Bold: the best of its preferences; dagger: worse than the trivial baseline.\n"
+        "% MB sent: sealed messages of a run, both directions, all clients.\n",
         latex_tabular(header, lines, 2 if several else 1),
     ]
     if gains := gain_rows(rows):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import platform
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -91,7 +91,7 @@ def _problem(run: Run) -> Problem:
 def _training(run: Run, row: ClientResult) -> dict[str, Any]:
     configuration = run.configuration
     declared = type(configuration.get_algorithm()).declaration
-    wrapper = {} if configuration.wrapper == "none" else {"wrapper": configuration.wrapper}
+    chosen = {name: getattr(configuration, name) for name in ("wrapper", "encoding", "attack")}
     return {
         "algorithm": configuration.algorithm,
         "title": declared.title,
@@ -101,7 +101,8 @@ def _training(run: Run, row: ClientResult) -> dict[str, Any]:
         "settings": configuration.algorithm_settings,
         "learner": _problem(run).learner,
         "learner_settings": configuration.learner_settings,
-        **wrapper,
+        **{name: value for name, value in chosen.items() if value != "none"},
+        **_links(run),
         "clients": configuration.clients,
         "rounds": configuration.rounds,
         "keep": configuration.keep,
@@ -109,6 +110,15 @@ def _training(run: Run, row: ClientResult) -> dict[str, Any]:
         "fine_tune": configuration.fine_tune,
         "simulated": is_simulated(run),
     }
+
+
+def _links(run: Run) -> dict[str, Any]:
+    """Return what a contact plan let through, where there was one."""
+    if run.configuration.links is None:
+        return {}
+    names = ("days", "updates", "updates_per_client", "age", "late_dropped")
+    links: Mapping[str, Any] = {**run.results.get("links", {})}
+    return {"links": {name: links[name] for name in names if name in links}}
 
 
 def is_simulated(run: Run) -> bool:
@@ -180,6 +190,11 @@ def _limits(
         yield from _outcome_limits(row, problem)
     if measured is not None:
         yield from _group_limits(measured)
+    if run.configuration.attackers:
+        yield (
+            f"Trained under a simulated attack ({run.configuration.attack}): it is evidence about "
+            "a defence, not a model for use."
+        )
     if not isinstance(problem, DataProblem):
         yield "Returns are those of a simulated environment; nothing is known about others."
         return

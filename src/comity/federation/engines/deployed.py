@@ -254,7 +254,7 @@ class _Question(Generic[T]):
             if message.kind == Kind.UPDATE and _header(answer) != self._headers[site]:
                 raise WireError("round")
             if message.kind == Kind.REFUSAL:
-                self._report(site, f"refused: {_plain(message)}")
+                self._report(site, f"refused: {_reason(message)}")
                 return True
             self.answers[site] = self._parse(message)
         except WireError as error:
@@ -291,7 +291,13 @@ def _unlike(updates: Mapping[str, ClientUpdate]) -> list[str]:
     return [site for site, shape in shapes.items() if shape != usual]
 
 
-def _plain(message: Message) -> str:
-    """Return the reason of a refusal as one short line of printable characters."""
-    reason = str(message.control.get("reason", ""))[:200]
-    return "".join(char if char.isprintable() else " " for char in reason)
+def _reason(message: Message) -> str:
+    """Return the reason of a refusal as one short line of printable characters.
+
+    Raises:
+        WireError: there is none.
+    """
+    reason = message.control.get("reason")
+    if not isinstance(reason, str) or not reason.strip():
+        raise WireError("a refusal without a reason")
+    return "".join(char if char.isprintable() else " " for char in reason[:200])

@@ -176,7 +176,7 @@ def _facts(run: Run) -> str:
         "algorithm": results["algorithm"],
         **({} if wrapper == "none" else {"with": wrapper}),
         **({} if topology is None else {"topology": f"{topology}, {graph}"}),
-        "participation": f"{run.configuration.participation:.0%} per round",
+        "participation": _participation(run),
         "keep": results["keep"],
         "guard": "on" if results["guard"] else "off",
         "fine-tuning": results["fine_tune"],
@@ -190,6 +190,20 @@ def _facts(run: Run) -> str:
         "seed": results["seed"],
     }
     return facts(values)
+
+
+def _participation(run: Run) -> str:
+    """Return who takes part in a round: a share of the clients, or whom the contact plan lets."""
+    if run.configuration.links is None:
+        return f"{run.configuration.participation:.0%} per round"
+    links = run.results.get("links")
+    if links is None:
+        return "by the contact plan"
+    each = links["updates_per_client"]
+    return (
+        f"by the contact plan: {links['updates']:,} updates in {links['rounds']:,} rounds, "
+        f"{range_text([each['least'], each['most']])} per client"
+    )
 
 
 def _protocol(results: Results) -> dict[str, str]:
