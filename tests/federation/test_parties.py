@@ -10,11 +10,17 @@ from pathlib import Path
 
 import pytest
 
-from comity.configuration.federation_file import FederationFile, SiteFile
+from comity.configuration.federation_file import FederationFile, SiteFile, read_site
 from comity.errors import UserError
 from comity.federation import parties
 from comity.federation.keys import Keys, make_keys
-from comity.federation.parties import keys_of, roster, server_transport, site_transport
+from comity.federation.parties import (
+    keys_of,
+    roster,
+    server_transport,
+    site_membership,
+    site_transport,
+)
 from tests.federation.party_files import write_federation, write_site
 
 HOST = "federation.example.org"
@@ -116,3 +122,13 @@ def test_a_foreign_key_is_refused_before_flower_starts(federation):
     foreign = make_keys("bank-a", federation.directory / "foreign")
     with pytest.raises(UserError, match="another certificate of 'bank-a'"):
         keys_of(foreign.key_file, roster(federation.federation())["bank-a"])
+
+
+@pytest.mark.parametrize("shares", [True, False])
+def test_a_site_tells_its_results_only_if_its_file_says_so(federation, shares):
+    federation.federation()
+    path = federation.directory / "bank-a.toml"
+    federation.site("bank-a")
+    path.write_text(f"{path.read_text()}\n[share]\nresults = {str(shares).lower()}\n")
+    membership = site_membership(read_site(path), federation.keys["bank-a"])
+    assert membership.shares_results == shares

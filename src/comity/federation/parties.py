@@ -98,6 +98,7 @@ def site_membership(file: SiteFile, keys: Keys) -> Membership:
         federation=file.federation.identity,
         sign=keys.sign,
         verify=lambda sender, data, signature: sender == SERVER and verify(server, data, signature),
+        shares_results=file.share.results,
     )
 
 
