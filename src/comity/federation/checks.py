@@ -270,18 +270,6 @@ class Checks:
         every = sorted([0.0] * silent + list(known.values()))
         return every[(len(every) - 1) // 2]
 
-    # -- persistence -----------------------------------------------------------------------
-
-    def state(self) -> dict[str, Any]:
-        """Return plain values that make the checks go on as if never interrupted."""
-        known = {what: sorted(each.items()) for what, each in self._lengths.items()}
-        return {"capped": self.capped, "lengths": known}
-
-    def load(self, values: Mapping[str, Any]) -> None:
-        """Restore what `state` returned."""
-        self.capped = list(values.get("capped", ()))
-        self._lengths = {what: dict(each) for what, each in values.get("lengths", {}).items()}
-
     def _named(
         self,
         clients: Sequence[int],
@@ -296,6 +284,18 @@ class Checks:
             if fault:
                 events.append(f"{self._configuration.named(client)}, round {number}: {fault}{end}")
         return np.array([not fault for fault in faults])
+
+    # -- persistence -----------------------------------------------------------------------
+
+    def state(self) -> dict[str, Any]:
+        """Return plain values that make the checks go on as if never interrupted."""
+        known = {what: sorted(each.items()) for what, each in self._lengths.items()}
+        return {"capped": self.capped, "lengths": known}
+
+    def load(self, values: Mapping[str, Any]) -> None:
+        """Restore what `state` returned."""
+        self.capped = list(values.get("capped", ()))
+        self._lengths = {what: dict(each) for what, each in values.get("lengths", {}).items()}
 
 
 def _note(faults: list[str], right: BoolArray, fault: str) -> None:
