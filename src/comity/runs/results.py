@@ -86,7 +86,15 @@ def _metrics(metrics: RoundMetrics) -> dict[str, Any]:
         "trained": _vectors(metrics.trained),
         "kept": _vectors(metrics.kept),
         "declined": metrics.declined.tolist(),
+        **_beside_alone(metrics),
     }
+
+
+def _beside_alone(metrics: RoundMetrics) -> dict[str, Any]:
+    """Return the values of federated models and of lone companions, where there are any."""
+    if metrics.federated is None or metrics.alone is None:
+        return {}
+    return {"federated": finite(metrics.federated), "alone": finite(metrics.alone)}
 
 
 def _vectors(rows: AnyArray | None) -> Vectors:
