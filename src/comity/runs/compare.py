@@ -31,6 +31,7 @@ from comity.core.typing import FloatArray, OnRound
 from comity.errors import UserError
 from comity.problems import Problem, register, resolved
 from comity.problems import find as find_problem
+from comity.runs.alone import gains_over_alone
 from comity.runs.base import CONFIG
 from comity.runs.checksums import read_json, save_sealed, verify
 from comity.runs.comparison_verdict import comparison_verdict, marks_of
@@ -302,6 +303,7 @@ def tabulate(
                 "communication": _communication(entry_runs),
                 **marks_of(entry_runs),
                 **gains_of(entry, settings, of_kind[preferences]),
+                **gains_over_alone(entry, settings, of_kind[preferences]),
                 **_baselines(entry_runs),
                 "runs": [str(run.path.relative_to(path)) for run in entry_runs],
             }

@@ -16,6 +16,7 @@ from comity.datasets.partition import fingerprint
 from comity.federation.messages import RoundMetrics
 from comity.federation.record import RoundRecord
 from comity.problems import DataProblem, EnvironmentProblem, Problem
+from comity.runs.alone import beside_companions, companion_texts, count_standings
 from comity.runs.group_schema import Groups
 from comity.runs.groups import short_gaps
 from comity.runs.link_results import link_results
@@ -159,6 +160,7 @@ def summarise(
         }
     results["per_client"] = _per_client(problem, preferences, kept, last, optimum)
     names, rounds = configuration.get_names(), kept_rounds(configuration, history)
+    companions = beside_companions(history)
     values = finite((trivial * preferences).sum(axis=1).round(6))
     for row, (entry, number) in enumerate(zip(results["per_client"], numbers, strict=True)):
         entry["client"], entry["name"] = number, names[number]
@@ -171,6 +173,8 @@ def summarise(
         entry["mark"] = mark_of(entry["scalarised"], values[row], answered)
         if rounds:
             entry["kept_round"] = rounds.get(number)
+        if number in companions:
+            entry["alone"] = companions[number]
         if groups is not None:
             entry["gaps"] = short_gaps(groups["clients"][row])
     results["front"] = front(kept[honest][problem.counts(kept[honest])]).tolist()
@@ -188,7 +192,10 @@ def summarise(
     results |= _effort(problem, everybody, history, attackers)
     per_client = [results["per_client"][row] for row in honest]
     validation = results.get("validation")
-    verdict = run_verdict(configuration, per_client, history, validation)
+    beside = companion_texts(configuration, per_client)
+    verdict = run_verdict(configuration, per_client, history, validation, beside)
+    if beside:
+        verdict["alone"] = count_standings(per_client)
     return cast(Results, {"verdict": verdict, **results})
 
 
@@ -233,6 +240,7 @@ def _settings(configuration: Configuration) -> dict[str, Any]:
         "keep": configuration.keep,
         "keep_scope": configuration.keep_scope,
         "guard": configuration.guard,
+        **({"alone_share": configuration.alone_share} if configuration.alone_share else {}),
         "fine_tune": configuration.fine_tune,
         **({} if configuration.topology == "star" else _topology(configuration)),
     }
