@@ -25,9 +25,7 @@ def test_clients_are_the_hospitals_with_the_published_numbers():
     assert configuration.names == ["Cleveland", "Hungary", "Switzerland", "Long Beach"]
     assert (configuration.clients, configuration.rounds) == (4, 15)
     people = patients()
-    for number, (rows, (train, test)) in enumerate(
-        zip(dealt().client_rows(), COUNTS, strict=True)
-    ):
+    for number, (rows, (train, test)) in enumerate(zip(dealt().client_rows(), COUNTS, strict=True)):
         everything = np.concatenate([rows.train, rows.validation, rows.test])
         assert sorted(everything) == np.flatnonzero(people.hospital == number).tolist()
         assert (len(rows.train) + len(rows.validation), len(rows.test)) == (train, test)
