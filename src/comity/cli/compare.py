@@ -31,7 +31,8 @@ from comity.cli.terminal import show
 
 _SHARED = (
     *("preset", "clients", "rounds", "partition", "sizes", "split_ratio"),
-    *("participation", "topology", "graph", "keep", "guard", "attack", "encoding", "wrapper"),
+    *("participation", "topology", "graph", "keep", "guard", "alone_share"),
+    *("attack", "encoding", "wrapper"),
 )
 
 

@@ -58,6 +58,9 @@ RUN = {
         str, "best or last: each client's best validated model, or that of the last round."
     ),
     "guard": SettingOption(bool, "Clients decline mixed models that serve them worse."),
+    "alone_share": SettingOption(
+        float, "Share of a client's steps for a model of its own; it keeps the better one."
+    ),
     "fine_tune": SettingOption(
         str, "none; replace-last: no mixing in the last round; extra:K: K more rounds' training."
     ),

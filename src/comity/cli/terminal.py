@@ -189,16 +189,13 @@ def show_comparison(comparison: Comparison, as_json: bool) -> None:
     if as_json:
         print_json({**comparison.results, "run": str(comparison.path)})
         return
-    from comity.report.tables import attack_tables, comparison_tables, gains_table
+    from comity.report.tables import attack_tables, comparison_tables, gains_table, over_alone_table
 
     first = next(run for runs in comparison.runs.values() for run in runs)
-    tables, gains = (
-        comparison_tables(comparison.results, comparison.runs),
-        gains_table(comparison.results),
-    )
+    further = (gains_table(comparison.results), over_alone_table(comparison.results))
     print_tables(
-        *tables,
-        *([] if gains is None else [gains]),
+        *comparison_tables(comparison.results, comparison.runs),
+        *(table for table in further if table is not None),
         *attack_tables(comparison.results),
         footer=_footer(first.results, comparison.path),
         sentences=_sentences(comparison.results),

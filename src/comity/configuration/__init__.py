@@ -6,7 +6,7 @@
 
 from comity.configuration.assemble import configure
 from comity.configuration.attack import attack_of, split_attacks
-from comity.configuration.checks import check_complete
+from comity.configuration.checks import check_complete, lacks_companions
 from comity.configuration.files import difference, parse_setting, read_toml
 from comity.configuration.grids import axes, grid_entries, grids, with_grids
 from comity.configuration.layers import Layer, PresetEntry, merged, named_presets, preset, presets
@@ -30,6 +30,7 @@ __all__ = [
     "difference",
     "grid_entries",
     "grids",
+    "lacks_companions",
     "merged",
     "message_sizes",
     "named_presets",

@@ -108,6 +108,28 @@ def _check_keep_scope(choice: Choice, run: Mapping[str, Any]) -> None:
         )
 
 
+def _check_alone_share(choice: Choice, run: Mapping[str, Any]) -> None:
+    share = run.get("alone_share", 0.0)
+    if share == 0:
+        return
+    if reason := lacks_companions(choice.algorithm):
+        raise UserError(f"alone_share = {share} means nothing for {choice.name}: {reason}.")
+    if run.get("keep", "best") != "best":
+        raise UserError(
+            f"alone_share = {share} keeps the better of two models by validation, and keep = "
+            "last the last one, whatever it does. Say keep = best."
+        )
+
+
+def lacks_companions(algorithm: type[Algorithm]) -> str:
+    """Return the reason why clients of an algorithm have no lone companions; empty: they can."""
+    if algorithm.centralised:
+        return "it pools the data of all, so nobody learns alone"
+    if not (algorithm.communicates or algorithm.ensembles):
+        return "its clients learn alone anyway"
+    return ""
+
+
 def _check_links(choice: Choice, run: Mapping[str, Any]) -> None:
     if run.get("links") is None:
         return
@@ -145,6 +167,7 @@ CHOICE_CHECKS = (_check_names, _check_tables, _check_losses, _check_wrapper)
 CHECKS = (
     _check_evaluation,
     _check_communication,
+    _check_alone_share,
     _check_attribute,
     _check_classes,
     _check_links,
@@ -156,7 +179,7 @@ CHECKS = (
 
 def excluded_by(run: Mapping[str, Any]) -> str | None:
     """Return the setting, if any, under which clients cannot choose a round together."""
-    plain = {"participation": 1.0, "fine_tune": "none", "guard": False}
+    plain = {"participation": 1.0, "fine_tune": "none", "guard": False, "alone_share": 0.0}
     plain |= {"topology": "star", "links": None}
     return next((key for key in plain if run.get(key, plain[key]) != plain[key]), None)
 

@@ -123,6 +123,13 @@ class Configuration(Settings):
     guard: bool = setting(
         False, "a client declines a mixed model that does worse on its validation than its own"
     )
+    alone_share: float = setting(
+        0.0,
+        "share of a client's steps for a lone companion, which is never mixed nor sent; the client "
+        "keeps the better of both by validation",
+        at_least=0,
+        below=1,
+    )
     fine_tune: FineTune = setting(
         "none", "none; replace-last: no mixing in the last round; extra:K: K rounds' work more"
     )

@@ -122,7 +122,7 @@ class Clients:
         receipt = self._receipt(request)
         rows = self._rows(request.clients)
         self._rounds[rows] += np.array(request.work or 1)
-        goal = self._rounds[rows] * self._learner.round_steps[rows]
+        goal = self._goal(rows, self._rounds[rows])
         copies, trained = None, None
         if self._per_objective and not request.alone:
             task = self._task(rows, request, goal, receipt.gradients)
@@ -136,8 +136,8 @@ class Clients:
         """Return the models that clients would hand over, for an ensemble of all of them."""
         self._apply_verdicts(request)
         rows = self._rows(request.clients)
-        models = self.models(self.configuration.keep == "best").select(rows)
-        statistics = {"size": self._learner.sizes[rows]}
+        models = self._selection.kept if self.configuration.keep == "best" else self._models
+        models, statistics = models.select(rows), {"size": self._learner.sizes[rows]}
         return ClientUpdate(request.clients, models.group(*self._algorithm.sends), statistics)
 
     def finish(self, request: RoundRequest, extra_rounds: int) -> ClientUpdate:
@@ -149,7 +149,7 @@ class Clients:
         receipt = self._receive(request, guarded=True)
         trained = None
         if extra_rounds:
-            goal = (self._rounds[rows] + extra_rounds) * self._learner.round_steps[rows]
+            goal = self._goal(rows, self._rounds[rows] + extra_rounds)
             trained = self._train(rows, request, goal)
         self._note(receipt, trained)
         return ClientUpdate(request.clients, None, self._selection.statistics(rows))
@@ -204,6 +204,10 @@ class Clients:
         for prefix, local in self._algorithm.receive_as.items():
             names |= {n: n.replace(prefix, local, 1) for n in names if n.startswith(prefix)}
         return Fleet({local: models[name] for name, local in names.items()})
+
+    def _goal(self, rows: IntArray, rounds: IntArray) -> IntArray:
+        """Return the steps that the models of clients have taken in all after their rounds."""
+        return rounds * self._learner.round_steps[rows]
 
     def _task(
         self, rows: IntArray, request: RoundRequest, goal: IntArray, gradients: Fleet | None

@@ -185,6 +185,10 @@ class RoundMetrics:
     """Environment steps spent on validation so far."""
     skipped: IntArray
     """Loss terms left out so far, being undefined on a batch."""
+    federated: FloatArray | None = None
+    """Values to clients of the best federated models so far, where they have lone companions."""
+    alone: FloatArray | None = None
+    """Values of their best companions so far."""
     remarks: tuple[str, ...] = ()
     """Notes of the learner about how it works here."""
 

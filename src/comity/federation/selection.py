@@ -50,7 +50,8 @@ class ModelSelection:
         self.kept = models.clone()
         self.kept_value = np.full((count, objectives), -np.inf)
         """Validation vectors of the kept models."""
-        self._kept_worth = np.full(count, -np.inf)
+        self.kept_worth = np.full(count, -np.inf)
+        """Values of the kept models to their clients: scalarised, or hypervolumes."""
         self._own_value = np.full((count, objectives), -np.inf)
         self._start_value = np.full((count, objectives), -np.inf)
         self._reported = np.full(count, np.nan)
@@ -90,10 +91,10 @@ class ModelSelection:
                 self._reported[rows] = np.where(models.finite(), self._reach(rows, value), np.nan)
             return
         worth = self._worth(rows, value)
-        better = np.flatnonzero((worth > self._kept_worth[rows]) & models.finite())
+        better = np.flatnonzero((worth > self.kept_worth[rows]) & models.finite())
         self.kept.put(rows[better], models.select(better))
         self.kept_value[rows[better]] = value[better]
-        self._kept_worth[rows[better]] = worth[better]
+        self.kept_worth[rows[better]] = worth[better]
 
     def keep_round(self, rows: IntArray, models: Fleet, start: Fleet) -> None:
         """Keep the models whose validation was reported: the server has chosen this round.
@@ -106,6 +107,10 @@ class ModelSelection:
         trained = self._after_training
         self.kept.put(rows, (models if trained else start).select(rows))
         self.kept_value[rows] = (self._own_value if trained else self._start_value)[rows]
+
+    def handed_over(self, rows: IntArray, value: FloatArray) -> None:
+        """Note the validation vectors of kept models that were put there without validation."""
+        self.kept_value[rows], self.kept_worth[rows] = value, self._worth(rows, value)
 
     def rolled_back(self, rows: IntArray) -> None:
         """Forget the value of models that these clients no longer hold."""
@@ -122,7 +127,7 @@ class ModelSelection:
 
     # -- persistence -----------------------------------------------------------------------
 
-    _ARRAYS = ("kept_value", "_kept_worth", "_own_value", "_start_value", "_reported")
+    _ARRAYS = ("kept_value", "kept_worth", "_own_value", "_start_value", "_reported")
 
     def state(self) -> NamedArrays:
         """Return everything that is remembered between rounds, client first."""

@@ -18,7 +18,7 @@ from comity.configuration import Configuration
 from comity.core.storage import load_values, save_values, strip_prefix, write_whole
 from comity.core.typing import NamedArrays
 from comity.federation.agreement import RESULTS, Agreement, Exchange
-from comity.federation.clients import Clients
+from comity.federation.companion import clients_of
 from comity.federation.messages import ClientUpdate, RoundMetrics, RoundRequest
 from comity.federation.record import RoundRecord
 from comity.federation.wire import (
@@ -101,7 +101,7 @@ class Site:
             largest=agreement.largest,
             verify=membership.verify,
         )
-        self.clients = Clients(configuration, (self.client,))
+        self.clients = clients_of(configuration, (self.client,))
         self.ended = False
         """Whether the federation is over."""
         self.foreign = False

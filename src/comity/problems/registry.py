@@ -10,6 +10,7 @@ from comity.core.importing import imported, is_reference
 from comity.errors import UserError, unknown
 from comity.problems import (
     fairness,
+    hospitals,
     images,
     landsat,
     morl,
@@ -24,7 +25,7 @@ from comity.problems.own_rows import RowsReport
 
 _REGISTRY: dict[str, Problem] = {
     problem.name: problem
-    for family in (fairness, multitask, images, landsat, morl, praffl)
+    for family in (fairness, hospitals, multitask, images, landsat, morl, praffl)
     for problem in family.PROBLEMS
 }
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from comity.report.measures import display_names, has_single_objective, number
-from comity.runs.comparison_verdict import is_alone
+from comity.runs.alone import is_alone
 from comity.runs.differences import ENOUGH_SEEDS
 from comity.runs.schema import ComparisonResults, ComparisonRow, Difference
 from comity.runs.verdict import TOLERANCE

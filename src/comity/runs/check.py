@@ -10,7 +10,7 @@ from comity.configuration.federation_file import SiteFile
 from comity.core.threads import limited
 from comity.errors import RefusedError
 from comity.federation.agreement import Agreement
-from comity.federation.clients import Clients
+from comity.federation.companion import clients_of
 from comity.federation.initial_model import check_initial_model
 from comity.federation.messages import RoundRequest
 from comity.federation.policy import check_site_rules
@@ -72,7 +72,7 @@ def _tried(file: SiteFile) -> Configuration:
 def _one_round(configuration: Configuration, client: int) -> dict[str, Any]:
     """Return validation vectors before and after one round of training alone."""
     with limited(configuration.threads):
-        clients = Clients(configuration, (client,))
+        clients = clients_of(configuration, (client,))
         names = [objective.name for objective in configuration.get_problem().objectives]
         request = RoundRequest(1, (client,), None, alone=True)
         before = clients.evaluate_delivery(request)[0]

@@ -20,6 +20,7 @@ from comity.configuration import (
     Configuration,
     check_complete,
     configure,
+    lacks_companions,
     read_toml,
     with_grids,
 )
@@ -30,6 +31,7 @@ from comity.core.typing import FloatArray, OnRound
 from comity.errors import UserError
 from comity.problems import Problem, register, resolved
 from comity.problems import find as find_problem
+from comity.runs.alone import gains_over_alone
 from comity.runs.base import CONFIG
 from comity.runs.checksums import read_json, save_sealed, verify
 from comity.runs.comparison_verdict import comparison_verdict, marks_of
@@ -191,8 +193,7 @@ def configurations(plan: Mapping[str, Any]) -> dict[tuple[str, str], list[Config
         if wrapper != NONE:
             foreign |= wrappers().keys() - set(str(wrapper or "").split(","))
         common = {k: v for k, v in plan["settings"].items() if k not in foreign}
-        if not find(own["algorithm"]).communicates:
-            common = {k: v for k, v in common.items() if k not in ("guard", "fine_tune")}
+        common = {k: v for k, v in common.items() if k not in _meaningless(own["algorithm"])}
         merged = merge(common, own)
         for preferences in plan["preferences"]:
             chosen = {} if preferences is None else {"preferences": preferences}
@@ -200,6 +201,13 @@ def configurations(plan: Mapping[str, Any]) -> dict[tuple[str, str], list[Config
             runs = [configure({**values, "seed": seed}) for seed in plan["seeds"]]
             planned[entry, str(preferences)] = runs
     return planned
+
+
+def _meaningless(algorithm: str) -> tuple[str, ...]:
+    """Return the common settings that an algorithm does not have."""
+    known = find(algorithm)
+    receiving = () if known.communicates else ("guard", "fine_tune")
+    return (*receiving, *(["alone_share"] if lacks_companions(known) else ()))
 
 
 def merge(common: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
@@ -295,6 +303,7 @@ def tabulate(
                 "communication": _communication(entry_runs),
                 **marks_of(entry_runs),
                 **gains_of(entry, settings, of_kind[preferences]),
+                **gains_over_alone(entry, settings, of_kind[preferences]),
                 **_baselines(entry_runs),
                 "runs": [str(run.path.relative_to(path)) for run in entry_runs],
             }

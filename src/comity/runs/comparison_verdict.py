@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from comity.runs.alone import ALONE, is_alone, worse_texts
 from comity.runs.differences import ENOUGH_SEEDS
 from comity.runs.directory import Run
 from comity.runs.schema import ComparisonRow, ComparisonVerdict, Difference, Mark
 from comity.runs.verdict import MARKS, TOLERANCE, compare_values
 
-ALONE = "no-communication"
-"""The algorithm whose clients learn alone."""
 _MOST = 6  # entries of which a sentence speaks
 _SURE = 0.05
 
@@ -46,6 +45,7 @@ def comparison_verdict(rows: Sequence[ComparisonRow], tests: int) -> ComparisonV
         *_mark_texts(rows, name),
         *_below_text(rows, name),
         *_paid_texts(rows, name),
+        *worse_texts(rows, name)[:_MOST],
         *_seeds_text(seeds),
     ]
     if tests > 1:
@@ -108,11 +108,6 @@ def _paid_texts(rows: Sequence[ComparisonRow], name: Name) -> list[str]:
     rest = len(ranked) - _MOST
     more = [f"The table of differences has {rest} more."] if rest > 0 else []
     return [*ranked[:_MOST], *more]
-
-
-def is_alone(entry: str) -> bool:
-    """Whether clients learn alone in an entry of a comparison."""
-    return entry.partition("[")[0].partition("+")[0] == ALONE
 
 
 def _paid_text(row: ComparisonRow, gain: Difference) -> str:

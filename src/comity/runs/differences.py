@@ -9,8 +9,9 @@ import numpy as np
 from scipy.stats import t as student
 
 from comity.core.typing import FloatArray
+from comity.runs.alone_schema import Counts
 from comity.runs.directory import Run
-from comity.runs.schema import ClientCounts, Difference
+from comity.runs.schema import Difference
 from comity.runs.verdict import compare_values
 
 PAIRED = "mean_scalarised"
@@ -65,8 +66,7 @@ def difference(runs: Sequence[Run], others: Sequence[Run]) -> Difference | None:
         runs: The runs of an entry, one per seed.
         others: Those of the other entry.
     """
-    by_seed = {run.configuration.seed: run for run in others}
-    pairs = [(run, by_seed[seed]) for run in runs if (seed := run.configuration.seed) in by_seed]
+    pairs = seed_pairs(runs, others)
     gains = []
     for run, other in pairs:
         ours, theirs = (r.results["metrics"].get(PAIRED) for r in (run, other))
@@ -76,7 +76,7 @@ def difference(runs: Sequence[Run], others: Sequence[Run]) -> Difference | None:
     if not gains:
         return None
     each = np.round(gains, 6)  # as exact as returns and scores are
-    interval, p = _tested(each)
+    interval, p = tested(each)
     gain: Difference = {
         "mean": float(each.mean()),
         "std": float(each.std()),
@@ -95,7 +95,13 @@ def difference(runs: Sequence[Run], others: Sequence[Run]) -> Difference | None:
     return gain
 
 
-def _tested(each: FloatArray) -> tuple[list[float] | None, float | None]:
+def seed_pairs(runs: Sequence[Run], others: Sequence[Run]) -> list[tuple[Run, Run]]:
+    """Return runs of two entries that have the same seed."""
+    by_seed = {run.configuration.seed: run for run in others}
+    return [(run, by_seed[seed]) for run in runs if (seed := run.configuration.seed) in by_seed]
+
+
+def tested(each: FloatArray) -> tuple[list[float] | None, float | None]:
     """Return Student's 95 % interval and the p of a paired t-test; None without any spread."""
     count, mean = len(each), float(each.mean())
     error = float(each.std(ddof=1) / np.sqrt(count)) if count > 1 else 0.0
@@ -106,7 +112,7 @@ def _tested(each: FloatArray) -> tuple[list[float] | None, float | None]:
     return [round(mean - half, 6), round(mean + half, 6)], p
 
 
-def _clients(run: Run, other: Run) -> ClientCounts | None:
+def _clients(run: Run, other: Run) -> Counts | None:
     """Return how many clients are better off; None if the two runs have other clients."""
     pairs = list(zip(run.results["per_client"], other.results["per_client"], strict=False))
     equal = len(run.results["per_client"]) == len(other.results["per_client"])

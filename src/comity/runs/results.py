@@ -16,6 +16,7 @@ from comity.datasets.partition import fingerprint
 from comity.federation.messages import RoundMetrics
 from comity.federation.record import RoundRecord
 from comity.problems import DataProblem, EnvironmentProblem, Problem
+from comity.runs.alone import beside_companions, companion_texts, count_standings
 from comity.runs.group_schema import Groups
 from comity.runs.groups import short_gaps
 from comity.runs.link_results import link_results
@@ -86,7 +87,15 @@ def _metrics(metrics: RoundMetrics) -> dict[str, Any]:
         "trained": _vectors(metrics.trained),
         "kept": _vectors(metrics.kept),
         "declined": metrics.declined.tolist(),
+        **_beside_alone(metrics),
     }
+
+
+def _beside_alone(metrics: RoundMetrics) -> dict[str, Any]:
+    """Return the values of federated models and of lone companions, where there are any."""
+    if metrics.federated is None or metrics.alone is None:
+        return {}
+    return {"federated": finite(metrics.federated), "alone": finite(metrics.alone)}
 
 
 def _vectors(rows: AnyArray | None) -> Vectors:
@@ -151,6 +160,7 @@ def summarise(
         }
     results["per_client"] = _per_client(problem, preferences, kept, last, optimum)
     names, rounds = configuration.get_names(), kept_rounds(configuration, history)
+    companions = beside_companions(history)
     values = finite((trivial * preferences).sum(axis=1).round(6))
     for row, (entry, number) in enumerate(zip(results["per_client"], numbers, strict=True)):
         entry["client"], entry["name"] = number, names[number]
@@ -163,6 +173,8 @@ def summarise(
         entry["mark"] = mark_of(entry["scalarised"], values[row], answered)
         if rounds:
             entry["kept_round"] = rounds.get(number)
+        if number in companions:
+            entry["alone"] = companions[number]
         if groups is not None:
             entry["gaps"] = short_gaps(groups["clients"][row])
     results["front"] = front(kept[honest][problem.counts(kept[honest])]).tolist()
@@ -180,7 +192,10 @@ def summarise(
     results |= _effort(problem, everybody, history, attackers)
     per_client = [results["per_client"][row] for row in honest]
     validation = results.get("validation")
-    verdict = run_verdict(configuration, per_client, history, validation)
+    beside = companion_texts(configuration, per_client)
+    verdict = run_verdict(configuration, per_client, history, validation, beside)
+    if beside:
+        verdict["alone"] = count_standings(per_client)
     return cast(Results, {"verdict": verdict, **results})
 
 
@@ -225,6 +240,7 @@ def _settings(configuration: Configuration) -> dict[str, Any]:
         "keep": configuration.keep,
         "keep_scope": configuration.keep_scope,
         "guard": configuration.guard,
+        **({"alone_share": configuration.alone_share} if configuration.alone_share else {}),
         "fine_tune": configuration.fine_tune,
         **({} if configuration.topology == "star" else _topology(configuration)),
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal, NotRequired, TypedDict
 
+from comity.runs.alone_schema import BesideAlone, ClientGains, Counts, Standing
 from comity.runs.link_schema import Communication, LinkResults, NeighbourResult
 
 Metrics = dict[str, float]
@@ -34,6 +35,7 @@ class ClientResult(TypedDict):
     kept_round: NotRequired[int | None]
     """Round of the kept model, where clients keep their best validated one; one more than the
     run's rounds for the last delivery."""
+    alone: NotRequired[BesideAlone]
     objectives_last: NotRequired[dict[str, float | None]]
     optimum: NotRequired[float]
     gaps: NotRequired[dict[str, dict[str, float | None]]]
@@ -59,6 +61,7 @@ class Verdict(TypedDict):
     mean_gain_of_gained: float | None
     """The same over the clients that gained."""
     kept: KeptRounds
+    alone: NotRequired[dict[Standing, int]]
 
 
 class SpanResult(TypedDict):
@@ -94,6 +97,7 @@ class Results(TypedDict):
     keep: str
     keep_scope: str
     guard: bool
+    alone_share: NotRequired[float]
     fine_tune: str
     topology: NotRequired[str]
     graph: NotRequired[str]
@@ -138,6 +142,8 @@ class HistoryEntry(TypedDict):
     received: Vectors
     trained: Vectors
     kept: Vectors
+    federated: NotRequired[list[float | None]]
+    alone: NotRequired[list[float | None]]
     everyone: NotRequired[Vectors]
     declined: list[bool]
     clusters: list[list[int]] | None
@@ -168,14 +174,6 @@ class Spread(TypedDict):
     std: float | None
 
 
-class ClientCounts(TypedDict):
-    """Clients of all seeds that are better off, level and worse off with an entry than another."""
-
-    better: int
-    level: int
-    worse: int
-
-
 class Difference(TypedDict):
     """Gain of an entry over another, paired by seed."""
 
@@ -188,7 +186,8 @@ class Difference(TypedDict):
     """Two-sided p of the paired t-test; None likewise."""
     p_holm: NotRequired[float | None]
     """The same after Holm's correction for all tests of the comparison."""
-    clients: NotRequired[ClientCounts]
+    clients: NotRequired[Counts]
+    """Clients of all seeds that are better off, level and worse off than with the other entry."""
 
 
 class Referenced(TypedDict):
@@ -240,6 +239,7 @@ class ComparisonRow(TypedDict):
     """Number of clients of all seeds with each mark."""
     host: NotRequired[str]
     paired: NotRequired[dict[str, Difference]]
+    over_alone: NotRequired[list[ClientGains]]
     trivial: NotRequired[Metrics]
     optimum: NotRequired[Metrics]
     how_soon: NotRequired[HowSoon]
@@ -300,10 +300,6 @@ class SearchControl(SearchEffort):
     generator: str
     metrics: Metrics
     candidates: int
-
-
-Standing = Literal["better", "level", "worse"]
-"""Standing of a value beside another."""
 
 
 class SearchVerdict(TypedDict):

@@ -152,6 +152,7 @@ def run_verdict(
     clients: Sequence[ClientResult],
     history: Sequence[HistoryEntry],
     validation: Mapping[str, float | None] | None = None,
+    beside_alone: Sequence[str] = (),
 ) -> Verdict:
     """Return the verdict on a run.
 
@@ -160,6 +161,7 @@ def run_verdict(
         clients: The results of its clients, with their marks.
         history: All entries of the run's history.
         validation: Mean scalarised value before and after local training, where it is known.
+        beside_alone: Sentences on clients beside their lone companions, if they have any.
     """
     counts = count_marks(clients)
     gains = {mark: _mean([c for c in clients if c["mark"] == mark]) for mark in MARKS}
@@ -174,7 +176,7 @@ def run_verdict(
     if configuration.attackers:
         sentences.append(_attack_text(configuration))
     sentences += [
-        *_federating_texts(configuration, validation),
+        *_federating_texts(configuration, validation, beside_alone),
         _kept_text(kept, configuration.rounds),
     ]
     return {
@@ -189,7 +191,7 @@ def run_verdict(
 
 def _attack_text(configuration: Configuration) -> str:
     attack, names = configuration.get_attack(), configuration.get_names()
-    who = _listed([names[client] for client in configuration.attackers])
+    who = listed([names[client] for client in configuration.attackers])
     verb = "do not count" if attack.name == "none" else f"attack ({configuration.attack})"
     honest = configuration.clients - attack.count
     return (
@@ -234,7 +236,7 @@ def _outcome_texts(
         if below := counts["below"]:
             parts.append(f"{below} {_be(below)} below it ({gains['below']:+.3g} on average)")
         start = f"Of the other {rest}" if constant or undefined else f"Of {rest} clients"
-        texts.append(f"{start}, {_listed(parts)}.")
+        texts.append(f"{start}, {listed(parts)}.")
     if undefined:
         texts.append(
             f"{undefined} of {total} clients {'has' if undefined == 1 else 'have'} no value, "
@@ -252,12 +254,14 @@ def _gained_text(count: int, gain: float | None, trivial: str) -> str:
 
 
 def _federating_texts(
-    configuration: Configuration, validation: Mapping[str, float | None] | None
+    configuration: Configuration,
+    validation: Mapping[str, float | None] | None,
+    beside_alone: Sequence[str],
 ) -> list[str]:
     """Return what a run tells about federating: not more than what training added."""
     algorithm, texts = configuration.get_algorithm(), []
     if not algorithm.communicates:
-        return ["Clients learned alone."]
+        return ["Clients learned alone.", *beside_alone]
     if algorithm.centralised:
         return ["One model was trained on the data of all clients."]
     objectives = configuration.get_problem().objectives
@@ -268,15 +272,16 @@ def _federating_texts(
             f"On validation data models had {received:.3g} as received and {trained:.3g} after "
             f"local training (mean {of}, last round that has both)."
         )
-    return [
-        *texts,
-        "One run does not tell whether federating paid: compare it with no-communication.",
-    ]
+    doubt = "One run does not tell whether federating paid: compare it with no-communication."
+    if beside_alone:
+        doubt = "With all steps they may do better alone: compare with no-communication."
+    return [*texts, *beside_alone, doubt]
 
 
 def _be(count: int) -> str:
     return "is" if count == 1 else "are"
 
 
-def _listed(parts: Sequence[str]) -> str:
+def listed(parts: Sequence[str]) -> str:
+    """Return ``a, b and c``."""
     return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)

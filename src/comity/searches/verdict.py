@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from comity.runs.schema import SearchResults, SearchVerdict, Standing
+from comity.runs.alone import STANDINGS
+from comity.runs.alone_schema import Standing
+from comity.runs.schema import SearchResults, SearchVerdict
 from comity.runs.verdict import TOLERANCE, compare_values
 
-_STANDINGS: dict[int, Standing] = {1: "better", 0: "level", -1: "worse"}
 _WORDS: dict[Standing, str] = {"better": "more than", "level": "level with", "worse": "less than"}
 
 
@@ -24,12 +25,12 @@ def search_verdict(results: SearchResults) -> SearchVerdict:
         ],
         "tolerance": TOLERANCE,
         "points": points,
-        "trivial": _STANDINGS[compare_values(value, results["trivial"]["hypervolume"])],
+        "trivial": STANDINGS[compare_values(value, results["trivial"]["hypervolume"])],
     }
     parts = [_beside(verdict["trivial"], results["trivial"]["hypervolume"], "the trivial baseline")]
     if "control" in results:
         control = results["control"]["metrics"]["hypervolume"]
-        verdict["control"] = _STANDINGS[compare_values(value, control)]
+        verdict["control"] = STANDINGS[compare_values(value, control)]
         parts.append(_beside(verdict["control"], control, "random weights"))
     verdict["sentences"].append(f"Their hypervolume is {value:.4g}, {' and '.join(parts)}.")
     verdict["sentences"].append("One seed decides nothing: compare generators over several seeds.")

@@ -20,7 +20,7 @@ from comity.core.storage import strip_prefix
 from comity.core.threads import limited
 from comity.core.typing import AnyArray, FloatArray, NamedArrays
 from comity.errors import StoppedError, UserError
-from comity.federation.clients import Clients
+from comity.federation.companion import clients_of
 from comity.federation.messages import ClientUpdate, RoundMetrics, RoundRequest
 from comity.problems import Problem, register
 
@@ -186,7 +186,7 @@ class _Share:
     """The chunks of one worker."""
 
     def __init__(self, configuration: Configuration, chunks: dict[int, tuple[int, ...]]) -> None:
-        self._chunks = {number: Clients(configuration, ids) for number, ids in chunks.items()}
+        self._chunks = {number: clients_of(configuration, ids) for number, ids in chunks.items()}
 
     def call(self, name: str, calls: Calls) -> dict[int, Any]:
         return {

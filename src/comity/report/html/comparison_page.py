@@ -22,6 +22,7 @@ from comity.report.measures import (
     soon_headings,
     with_pooled,
 )
+from comity.report.over_alone import over_alone_caption, over_alone_headings, over_alone_rows
 from comity.report.series.learning import Runs, first_run
 from comity.report.table_files import CSV, LATEX
 from comity.report.terms import comparison_terms
@@ -64,6 +65,10 @@ def comparison_page(
         body.append(
             section("Gains, seed by seed", table(headings, gains, gains_caption(comparison)))
         )
+    if lone := over_alone_rows(by_preferences(comparison["rows"])):
+        headings = over_alone_headings(comparison["rows"])
+        caption = over_alone_caption(comparison)
+        body.append(section("Better off than alone?", table(headings, lone, caption)))
     if all("metrics_last" in row for row in comparison["rows"]):
         rows: list[ComparisonRow] = [
             {**row, "metrics": row["metrics_last"]} for row in comparison["rows"]

@@ -35,6 +35,7 @@ from comity.report.measures import (
     with_unit,
 )
 from comity.report.names import name_of
+from comity.report.over_alone import COMPANION_HEADINGS, companion_cells, companions_text
 from comity.report.series.clusters import agreement
 from comity.report.series.partition import MOST_CLIENTS
 from comity.report.terms import Terms, terms_of
@@ -179,6 +180,7 @@ def _facts(run: Run) -> str:
         "participation": _participation(run),
         "keep": results["keep"],
         "guard": "on" if results["guard"] else "off",
+        **({"alone share": results["alone_share"]} if "alone_share" in results else {}),
         "fine-tuning": results["fine_tune"],
         **_protocol(results),
         **(
@@ -237,6 +239,7 @@ def _clients(results: Results) -> str:
     names = list(clients[0]["objectives"])
     reached = results["spanned"]["per_client"] if "spanned" in results else None
     regret, marked = "optimum" in clients[0], all("mark" in client for client in clients)
+    accompanied = all("alone" in client for client in clients)
     rows = [
         [
             name_of(client),
@@ -246,6 +249,7 @@ def _clients(results: Results) -> str:
             *([number(regret_of(client))] if regret else []),
             *([number(reached[client["client"]])] if reached else []),
             *([number(client["trivial"]), client["mark"]] if marked else []),
+            *(companion_cells(client["alone"]) if accompanied else []),
         ]
         for client in clients
     ]
@@ -254,8 +258,9 @@ def _clients(results: Results) -> str:
         header = ["client", "preference", *names, "scalarised"]
     header += [*(["regret"] if regret else []), *(["hypervolume"] if reached else [])]
     header += ["trivial", "outcome"] if marked else []
+    header += COMPANION_HEADINGS if accompanied else ()
     note = "" if single_objective else f"Preferences are weights on {', '.join(names)}. "
-    return table(header, rows, note + marks_text(clients))
+    return table(header, rows, note + marks_text(clients) + companions_text(clients))
 
 
 def _data(results: Results, pictures: Pictures, terms: Terms) -> str:

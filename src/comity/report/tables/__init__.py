@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from comity.report.tables.attacks import attack_tables
 from comity.report.tables.charter import agreement_table, session_tables
-from comity.report.tables.comparisons import comparison_tables, gains_table
+from comity.report.tables.comparisons import comparison_tables, gains_table, over_alone_table
 from comity.report.tables.cross import cross_tables
 from comity.report.tables.deployment import (
     audit_table,
@@ -39,6 +39,7 @@ __all__ = [
     "measured_groups_table",
     "measured_table",
     "needs_table",
+    "over_alone_table",
     "plan_table",
     "planned_clients_table",
     "points_table",

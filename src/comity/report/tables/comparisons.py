@@ -19,6 +19,7 @@ from comity.report.measures import (
     soon_headings,
     with_pooled,
 )
+from comity.report.over_alone import over_alone_caption, over_alone_headings, over_alone_rows
 from comity.report.series.learning import Runs
 from comity.report.tables.layout import add_baselines, add_measures, empty_table, measure_cell
 from comity.runs.schema import ComparisonResults
@@ -69,7 +70,25 @@ def gains_table(comparison: ComparisonResults) -> Table | None:
     if not cells:
         return None
     table = empty_table("Gains, seed by seed", gains_caption(comparison))
-    texts = headings.index("over") + 1
+    return _filled(table, headings, headings.index("over") + 1, cells)
+
+
+def over_alone_table(comparison: ComparisonResults) -> Table | None:
+    """Return each client beside learning alone; None where nobody does, or clients lack names.
+
+    Args:
+        comparison: The content of ``comparison.json``.
+    """
+    rows = by_preferences(comparison["rows"])
+    cells, headings = over_alone_rows(rows), over_alone_headings(rows)
+    if not cells:
+        return None
+    table = empty_table("Better off than alone?", over_alone_caption(comparison))
+    return _filled(table, headings, headings.index("client") + 1, cells)
+
+
+def _filled(table: Table, headings: list[str], texts: int, cells: list[list[str]]) -> Table:
+    """Return a table with headings and cells; the first ``texts`` columns are text."""
     for place, heading in enumerate(headings):
         table.add_column(heading, justify="left" if place < texts else "right")
     for row in cells:

@@ -15,6 +15,7 @@ from comity.report.measures import (
     regret_of,
 )
 from comity.report.names import name_of
+from comity.report.over_alone import COMPANION_HEADINGS, companion_cells, companions_text
 from comity.report.tables.layout import empty_table, fill_measures
 from comity.report.terms import terms_of
 from comity.runs.schema import Results
@@ -45,7 +46,7 @@ def _run_caption(results: Results) -> str:
 def clients_table(results: Results) -> Table:
     """Return one row per client: its preference, if there are several objectives, and scores."""
     clients, single_objective = results["per_client"], has_single_objective(results)
-    table = empty_table("Clients", marks_text(clients) or None)
+    table = empty_table("Clients", marks_text(clients) + companions_text(clients) or None)
     table.add_column("client")
     if not single_objective:
         table.add_column("preference")
@@ -59,6 +60,9 @@ def clients_table(results: Results) -> Table:
     if marked:
         table.add_column("trivial", justify="right")
         table.add_column("outcome")
+    accompanied = all("alone" in client for client in clients)
+    for heading in COMPANION_HEADINGS if accompanied else ():
+        table.add_column(heading, justify="left" if heading == "keeps" else "right")
     for client in clients:
         table.add_row(
             Text(name_of(client)),
@@ -67,5 +71,6 @@ def clients_table(results: Results) -> Table:
             *([] if single_objective else [number(client["scalarised"])]),
             *([number(regret_of(client))] if "optimum" in client else []),
             *([number(client["trivial"]), client["mark"]] if marked else []),
+            *(companion_cells(client["alone"]) if accompanied else []),
         )
     return table
