@@ -72,7 +72,11 @@ def history_entry(
         **({"dropped": list(record.dropped)} if record.dropped else {}),
         "bytes_up": record.bytes_up,
         "bytes_down": record.bytes_down,
-        "events": [*record.events, *(metrics.remarks if metrics and record.round == 1 else ())],
+        "events": [
+            *record.events,
+            *(metrics.incidents if metrics else ()),
+            *(metrics.remarks if metrics and record.round == 1 else ()),
+        ],
     }
     return cast(HistoryEntry, entry)
 
