@@ -20,6 +20,7 @@ from comity.runs.group_schema import Groups
 from comity.runs.groups import short_gaps
 from comity.runs.link_results import link_results
 from comity.runs.link_schema import NeighbourResult
+from comity.runs.privacy_results import privacy_result, updates_sent
 from comity.runs.schema import (
     ClientResult,
     ClusterResult,
@@ -181,6 +182,9 @@ def summarise(
     }
     if configuration.links is not None and configuration.topology == "star":
         results["links"] = link_results(configuration, history)
+    if configuration.privacy is not None:
+        sent = updates_sent(configuration, history)
+        results["privacy"] = privacy_result(configuration, sent, simulated=True)
     results |= _effort(problem, everybody, history, attackers)
     per_client = [results["per_client"][row] for row in honest]
     validation = results.get("validation")
