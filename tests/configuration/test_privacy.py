@@ -15,6 +15,7 @@ from comity.configuration import configure
 from comity.configuration.budget import largest_epsilon, planned_updates
 from comity.configuration.privacy import Privacy, read_privacy
 from comity.errors import UserError
+from comity.searches.configuration import configure_search
 from tests.tiny import tiny
 
 
@@ -149,3 +150,8 @@ def test_what_no_noise_covers_is_refused():
     with pytest.raises(UserError, match=r"fedcmoo asks clients for gradients"):
         tiny(**private, algorithm="fedcmoo")
     assert tiny(**private, algorithm="praffl").keep_scope == "client"
+
+
+def test_a_search_is_refused():
+    with pytest.raises(UserError, match="privacy means nothing in a search"):
+        configure_search({"problem": "tiny-people", "privacy": {"noise": 1}})
