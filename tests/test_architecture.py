@@ -78,6 +78,7 @@ options of the command line, and entry points of the API. This list only gets sh
 
 OPTIONAL = {
     "cryptography": "comity.federation.keys",
+    "dp_accounting": "comity.configuration.privacy",
     "grpc": "comity.federation.transports.grpc",
     "sgp4": "comity.links.orbits",
     "skyfield": "comity.links.orbits",

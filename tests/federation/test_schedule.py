@@ -6,10 +6,16 @@ import numpy as np
 import pytest
 import torch
 
+from comity.configuration.budget import planned_updates
+from comity.configuration.privacy import Privacy
 from comity.core.fleet import Fleet
+from comity.federation.engines.embedded import EmbeddedEngine
+from comity.federation.loop import SimulatedLoop
 from comity.federation.messages import ClientUpdate, RoundRequest
 from comity.federation.schedule import Schedule
 from comity.federation.server import Server
+from comity.runs.privacy_results import updates_sent
+from comity.runs.results import history_entry
 from tests.links.plans import passes, plan
 from tests.tiny import tiny
 
@@ -128,3 +134,18 @@ def test_a_request_is_split_into_those_with_models_and_those_without():
     assert (given.work, without.work) == ((1, 3), (2,))
     whole = RoundRequest(3, (0, 2), models.select([0, 1]))
     assert whole.apart() == [whole]
+
+
+def test_an_update_costs_privacy_whether_it_is_late_or_dropped(configured):
+    for rules in ({}, {"oldest": 0}):
+        plain = configured(collect="count:1", **rules)
+        configuration = plain.model_copy(update={"privacy": Privacy(noise=1.0)})
+        with EmbeddedEngine(configuration) as engine:
+            loop = SimulatedLoop(engine, Server(configuration))
+            records = [record for (record,) in loop.rounds()]
+        history = [history_entry(record, None) for record in records]
+        assert any(age for record in records for age in record.ages), "some are late"
+        assert any(record.dropped for record in records) == ("oldest" in rules)
+        sent = updates_sent(configuration, history)
+        assert tuple(sent) == planned_updates(configuration)
+        assert sum(sent) == sum(len(record.clients) for record in records)

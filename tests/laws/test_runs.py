@@ -113,6 +113,8 @@ def test_2_one_fleet_or_many_whatever_losses_are_divided_by(rule):
         {"algorithm": "lft-fedavg", "sizes": "8,4,2,1", "supervised": {"local_epochs": 2}},
         {"algorithm": "fedpref", "supervised": {"normalise": "units", "warm_up": 0.6}},
         {"algorithm": "fedavg", "supervised": {"normalise": "ends"}},
+        {"algorithm": "matfl", "privacy": {"noise": 0.1}, "participation": 0.5},
+        {"algorithm": "ditto", "privacy": {"epsilon": 50.0}, "encoding": "int4"},
     ],
     ids=lambda values: "-".join(str(v) for v in values.values() if isinstance(v, str)),
 )

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from comity.errors import UserError
-from comity.report.measures import first_text
+from comity.report.columns import first_text
 from comity.runs.compare import start_comparison
 from comity.runs.how_soon import first_round, how_soon, stable_round, with_how_soon
 

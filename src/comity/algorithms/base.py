@@ -188,6 +188,26 @@ class Algorithm(Settings):
             return "hands the models of all clients to everybody"
         return "asks all clients before they train" if self.surveys else ""
 
+    def needs_exact(self, problem: Problem) -> str:
+        """Return why noise on updates would not make an algorithm private; empty: it does.
+
+        Differential privacy covers one update per round and nothing else that leaves a client. The
+        reason goes on from the algorithm's name: ``"asks clients for their losses"``.
+
+        Args:
+            problem: what is learned.
+        """
+        if self.centralised:
+            return "pools the data of all clients"
+        if self.ensembles:
+            return "hands the models of all clients to everybody"
+        if self.surveys:
+            return f"asks clients for {', '.join(self.surveys)} before they train"
+        if self.statistics:
+            return f"needs {', '.join(self.statistics)} of clients beside their models"
+        several = any(phase.per_objective for phase in self.phases(problem))
+        return "sends one model per objective, not one update" if several else ""
+
     def check(self, problem: Problem, participants: int) -> None:
         """Refuse a run that these settings do not fit, before anything is written.
 

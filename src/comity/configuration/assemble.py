@@ -8,17 +8,20 @@ from typing import Any
 from comity import algorithms, problems
 from comity.algorithms import Algorithm
 from comity.algorithms.wrappers import NONE, Wrapper, find_wrappers
+from comity.configuration.budget import with_budget
 from comity.configuration.checks import (
     CHECKS,
     CHOICE_CHECKS,
     check_absences,
     check_attack,
     check_names,
+    check_privacy,
     check_topology,
     excluded_by,
 )
 from comity.configuration.layers import Choice, merged
 from comity.configuration.planning import with_plan
+from comity.configuration.privacy import read_privacy
 from comity.configuration.run import TABLES, Configuration
 from comity.errors import UserError, unknown
 from comity.learners import LEARNERS, LearnerSettings
@@ -51,6 +54,8 @@ def _complete(values: Mapping[str, Any]) -> Configuration:
     run, learner_values, algorithm_values, wrapper_values = merged(choice.layers())
     learner = build(choice.learner_settings, learner_values, where=choice.problem.learner)
     run, learner = _scheduled(choice, run, learner)
+    if run.get("privacy") is not None:
+        run = {**run, "privacy": read_privacy(run["privacy"])}
     run = _adjusted(choice, run)
     for check in CHECKS:
         check(choice, run)
@@ -114,6 +119,7 @@ def _verified(configuration: Configuration, algorithm: Algorithm) -> Configurati
     check_absences(configuration)
     check_topology(configuration, algorithm)
     check_attack(configuration)
+    check_privacy(configuration, algorithm)
     vectors, problem = configuration.get_preferences(), configuration.get_problem()
     algorithm.check(problem, configuration.participants(configuration.clients))
     if isinstance(problem, DataProblem):
@@ -125,4 +131,4 @@ def _verified(configuration: Configuration, algorithm: Algorithm) -> Configurati
     if isinstance(configuration.preferences, str) and configuration.preferences.endswith(".csv"):
         # a file may change or move: the configuration holds its content
         configuration = configuration.model_copy(update={"preferences": vectors.tolist()})
-    return configuration
+    return with_budget(configuration)

@@ -11,9 +11,11 @@ from comity.algorithms import Algorithm
 from comity.configuration.attack import LABEL_FLIP
 from comity.configuration.layers import Choice
 from comity.configuration.run import EPISODES, RUN_SETTINGS, Configuration
+from comity.core.fleet import Fleet
 from comity.core.graphs import COMPLETE
 from comity.errors import UserError, unknown
 from comity.problems import DataProblem, EnvironmentProblem
+from comity.problems.schema import SchemaProblem
 
 
 def _check_names(choice: Choice) -> None:
@@ -101,6 +103,11 @@ def _check_participation(choice: Choice, run: Mapping[str, Any]) -> None:
 
 def _check_keep_scope(choice: Choice, run: Mapping[str, Any]) -> None:
     together = run.get("keep", "best") == "best" and run.get("keep_scope") == "federation"
+    if together and run.get("privacy") is not None:
+        raise UserError(
+            "privacy and keep_scope = federation exclude each other: clients would send the value "
+            "of their validation data, which no noise covers. Say keep_scope = client."
+        )
     if together and (key := excluded_by(run)):
         raise UserError(
             f"{key} = {run[key]} and keep_scope = federation exclude each other: one round is "
@@ -180,7 +187,7 @@ CHECKS = (
 def excluded_by(run: Mapping[str, Any]) -> str | None:
     """Return the setting, if any, under which clients cannot choose a round together."""
     plain = {"participation": 1.0, "fine_tune": "none", "guard": False, "alone_share": 0.0}
-    plain |= {"topology": "star", "links": None}
+    plain |= {"topology": "star", "links": None, "privacy": None}
     return next((key for key in plain if run.get(key, plain[key]) != plain[key]), None)
 
 
@@ -251,6 +258,35 @@ def check_attack(configuration: Configuration) -> None:
     labels = isinstance(problem, DataProblem) and "label" in problem.samples().columns
     if attack.name == LABEL_FLIP and not labels:
         raise UserError(f"{entry}: {problem.name} has no labels to flip; choose another attack.")
+
+
+def check_privacy(configuration: Configuration, algorithm: Algorithm) -> None:
+    """Refuse differential privacy where more would leave a client than its noised update."""
+    if configuration.privacy is None:
+        return
+    problem, module = configuration.get_problem(), configuration.get_module()
+    if reason := algorithm.needs_exact(problem):
+        raise UserError(
+            f"privacy: {configuration.algorithm} {reason}, which the noise on updates does not "
+            "cover. Leave [privacy] out, or choose another algorithm, e.g. fedavg or fedpref."
+        )
+    sent = Fleet.of(module, 1).group(*algorithm.sends)
+    if buffers := [name for name, _ in module.named_buffers() if name in sent.tensors]:
+        raise UserError(
+            f"privacy: the network has tensors that are counted or averaged, not trained, such as "
+            f"{buffers[0]}; noise would break them. Use a network without batch normalisation."
+        )
+    if isinstance(problem, SchemaProblem) and problem.federated:
+        raise UserError(
+            f"privacy: the scale of {', '.join(problem.federated)} is federated: every client "
+            "would tell count, sum and sum of squares, which no noise covers. Give [mean, spread] "
+            "of what is publicly known."
+        )
+    if configuration.get_attack().name == "size":
+        raise UserError(
+            f"attack = '{configuration.attack}' means nothing with privacy: no client sends the "
+            "size of its data. Choose another attack."
+        )
 
 
 def check_names(configuration: Configuration) -> None:

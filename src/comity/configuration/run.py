@@ -18,6 +18,7 @@ from comity.algorithms import Algorithm
 from comity.algorithms.wrappers import NONE, Wrapper, find_wrappers
 from comity.configuration.attack import NONE as NO_ATTACK
 from comity.configuration.attack import Attack, parse_attack
+from comity.configuration.privacy import Privacy
 from comity.core.graphs import COMPLETE, Graph
 from comity.core.preferences import preferences
 from comity.core.typing import FloatArray
@@ -160,6 +161,9 @@ class Configuration(Settings):
     links: Links | None = setting(
         None, "links that exist at times only: a table with a contact plan and its rules"
     )
+    privacy: Privacy | None = setting(
+        None, "differential privacy of what clients send: a table with epsilon or noise, and clip"
+    )
     algorithm_settings: dict[str, Any] = setting({}, "settings of the algorithm")
     learner_settings: dict[str, Any] = setting({}, "settings of the learner")
     wrapper_settings: dict[str, Any] = setting({}, "settings of each wrapper, by its name")
@@ -259,6 +263,8 @@ class Configuration(Settings):
         """Return the file: run-level settings, then one table each for the three parts."""
         values = self.model_dump(exclude=set(TABLES))
         values.pop("links" if self.links is None else "rounds")  # a contact plan decides them
+        if self.privacy is None:
+            values.pop("privacy")
         values |= self.wrapper_settings
         values[self.algorithm_name] = self.algorithm_settings
         values[self.get_problem().learner] = self.learner_settings

@@ -26,6 +26,11 @@ class Policy(Settings):
         0, "rows that each value of a sensitive attribute must have here", at_least=0
     )
     least_partners: int = setting(1, "other sites without which nothing leaves", at_least=0)
+    at_most_epsilon: float = setting(
+        0.0,
+        "largest privacy.epsilon of the whole federation; 0: it need not be private",
+        at_least=0,
+    )
     rounds_per_day: int = setting(0, "most rounds answered in 24 hours; 0: any", at_least=0)
     bytes_per_day: int = setting(0, "most bytes that leave in 24 hours; 0: any", at_least=0)
 

@@ -30,6 +30,7 @@ class Travel:
         problem = configuration.get_problem()
         self._algorithm = algorithm = configuration.get_algorithm()
         self._guard, self._together = configuration.guard, configuration.keeps_together
+        self._private = configuration.privacy is not None
         self.objectives = len(problem.objectives)
         """Number of objectives."""
         module = configuration.get_module()
@@ -77,6 +78,8 @@ class Travel:
             alone: Whether nothing is mixed afterwards.
         """
         shapes: dict[str, tuple[int, ...] | None] = {}
+        if self._private:  # a noised update leaves, and nothing else
+            return shapes
         if exchange == "survey":
             known = dict.fromkeys(("losses", "preferences"), (1, self.objectives))
             return {n: known.get(n) for n in self._algorithm.surveys if n != "gradients"}

@@ -1,4 +1,4 @@
-"""Files that are whole or absent (arrays with plain values, JSON, bytes); prefixes of names."""
+"""Files that are whole or absent (arrays with plain values, JSON, bytes); named arrays."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
-from comity.core.typing import NamedArrays
+from comity.core.typing import AnyArray, IntArray, NamedArrays
 from comity.errors import UserError
 
 T = TypeVar("T")
@@ -162,3 +162,22 @@ def strip_prefix(values: Mapping[str, T], prefix: str) -> dict[str, T]:
 def add_prefix(values: Mapping[str, T], prefix: str) -> dict[str, T]:
     """Return the values with a prefix before each name: ``{"x": 1}, "a."`` -> ``{"a.x": 1}``."""
     return {f"{prefix}{k}": v for k, v in values.items()}
+
+
+def with_rows(array: AnyArray, rows: IntArray, values: AnyArray) -> AnyArray:
+    """Return an array with some rows replaced; other axes grow to the larger of both.
+
+    Replay memories and running episodes are saved only as far as they are filled.
+
+    Args:
+        array: One row per client.
+        rows: Rows to replace.
+        values: The new rows.
+    """
+    longest = np.maximum(array.shape[1:], values.shape[1:]).astype(np.int64)
+    merged = np.zeros((len(array), *longest), dtype=array.dtype)
+    merged[tuple(slice(size) for size in array.shape)] = array
+    merged[rows] = 0
+    ends: list[Any] = [slice(size) for size in values.shape[1:]]
+    merged[(rows, *ends)] = values
+    return merged

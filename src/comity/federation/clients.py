@@ -7,9 +7,6 @@ of one: the same code trains in the simulator and at a site.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
-
 import numpy as np
 import torch
 
@@ -18,10 +15,12 @@ from comity.configuration import Configuration, Travel
 from comity.core.fleet import Fleet
 from comity.core.pareto import reach
 from comity.core.rng import torch_seeded
-from comity.core.storage import strip_prefix
+from comity.core.storage import strip_prefix, with_rows
 from comity.core.typing import AnyArray, BoolArray, FloatArray, IntArray, NamedArrays
 from comity.federation.client_learner import client_learner
 from comity.federation.messages import ClientUpdate, RoundMetrics, RoundRequest
+from comity.federation.noise import Draw, mechanism_of
+from comity.federation.receipt import Receipt
 from comity.federation.selection import ModelSelection
 from comity.federation.uplink import Uplink
 from comity.learners import Supervised, Task
@@ -36,34 +35,18 @@ def initial_fleet(configuration: Configuration, clients: int) -> Fleet:
         return Fleet.of(configuration.get_module(), clients)
 
 
-@dataclass(frozen=True)
-class _Receipt:
-    """Outcome of a delivery to some clients, one row per client."""
-
-    round: int
-    clients: tuple[int, ...]
-    value: FloatArray | None
-    """Validation vectors of the delivered models; None if nothing was delivered."""
-    declined: BoolArray
-    gradients: Fleet | None = None
-    """Gradients that a survey took of the delivered models."""
-
-    def only(self, clients: tuple[int, ...]) -> _Receipt:
-        index = np.array([self.clients.index(client) for client in clients], dtype=np.int64)
-        survey = ClientUpdate(self.clients, self.gradients, {}).only(clients)
-        value = None if self.value is None else self.value[index]
-        return _Receipt(self.round, clients, value, self.declined[index], survey.models)
-
-
 class Clients:
     """Some clients of a federation: their models, learner and private choices.
 
     Args:
         configuration: The run's configuration.
         clients: Ids of these clients.
+        draw: Draws the noise of differential privacy; None: from the run's seed.
     """
 
-    def __init__(self, configuration: Configuration, clients: tuple[int, ...]) -> None:
+    def __init__(
+        self, configuration: Configuration, clients: tuple[int, ...], draw: Draw | None = None
+    ) -> None:
         self.configuration, self.clients = configuration, clients
         self._row = {client: row for row, client in enumerate(clients)}
         self._algorithm = configuration.get_algorithm()
@@ -87,8 +70,10 @@ class Clients:
         self._per_objective = any(phase.per_objective for phase in self._phases)
         self._local_phases = self._algorithm.local_phases(problem)
         self._survey_client = self._algorithm.survey_client(problem)
-        self._uplink = Uplink(Travel(configuration), self._models)
-        self._surveyed: _Receipt | None = None
+        self._mechanism = mechanism_of(configuration, draw)
+        self._uplink = Uplink(Travel(configuration), self._models, self._mechanism is not None)
+        self._incidents: dict[int, str] = {}
+        self._surveyed: Receipt | None = None
         self._declined = np.zeros(count, dtype=bool)
         self._kept_value = np.full((count, objectives), -np.inf)
         names = ("received", "trained")
@@ -112,7 +97,7 @@ class Clients:
             request.round,
             self._survey_client,
         )
-        self._surveyed = _Receipt(
+        self._surveyed = Receipt(
             receipt.round, receipt.clients, receipt.value, receipt.declined, gradients
         )
         return ClientUpdate(request.clients, gradients, values)
@@ -164,14 +149,17 @@ class Clients:
         if kept := [client for client, verdict in pairs if verdict.kept]:
             self._selection.keep_round(self._rows(kept), self._models, self._start)
         if failed := [client for client, verdict in pairs if verdict.rolled_back]:
-            rows = self._rows(failed)
-            start = self._start.select(rows)
-            self._models.put(rows, start)
-            self._learner.restart(rows, start)
-            self._selection.rolled_back(rows)
-            self._uplink.rolled_back(rows)
+            self._roll_back(self._rows(failed))
 
-    def _receipt(self, request: RoundRequest) -> _Receipt:
+    def _roll_back(self, rows: IntArray) -> None:
+        """Return to the models that some clients started their last round from."""
+        start = self._start.select(rows)
+        self._models.put(rows, start)
+        self._learner.restart(rows, start)
+        self._selection.rolled_back(rows)
+        self._uplink.rolled_back(rows)
+
+    def _receipt(self, request: RoundRequest) -> Receipt:
         """Return the delivery of this round: that of its survey, or a new one."""
         surveyed, self._surveyed = self._surveyed, None
         if surveyed is not None and surveyed.round == request.round:
@@ -179,7 +167,7 @@ class Clients:
         self._apply_verdicts(request)
         return self._receive(request, guarded=self._algorithm.personal)
 
-    def _receive(self, request: RoundRequest, guarded: bool) -> _Receipt:
+    def _receive(self, request: RoundRequest, guarded: bool) -> Receipt:
         """Install delivered models; a guarded client declines one that serves it worse."""
         rows, models = self._rows(request.clients), request.models
         declined, value = np.zeros(len(rows), dtype=bool), None
@@ -196,7 +184,7 @@ class Clients:
             self._learner.receive(rows[accepted], models.select(accepted))
             self._selection.received(rows, value, declined)
         self._start.put(rows, self._models.select(rows))
-        return _Receipt(request.round, request.clients, value, declined)
+        return Receipt(request.round, request.clients, value, declined)
 
     def _received_as(self, models: Fleet) -> Fleet:
         """Return delivered tensors under the local names that the algorithm declares."""
@@ -255,6 +243,8 @@ class Clients:
         companions = self._learner.companions()
         if companions is not None:
             models = Fleet({**models.tensors, **companions.select(rows).tensors})
+        if self._mechanism is not None:
+            return self._private_update(request, rows, models)
         statistics["size"] = self._learner.sizes[rows]
         if self.configuration.guard:
             statistics["declined"] = declined.astype(np.float64)
@@ -267,10 +257,28 @@ class Clients:
         models, encoded = self._uplink.encode(rows, models)
         return ClientUpdate(request.clients, models, statistics, encoded)
 
-    def _note(self, receipt: _Receipt, trained: FloatArray | None) -> None:
+    def _private_update(self, request: RoundRequest, rows: IntArray, models: Fleet) -> ClientUpdate:
+        """Return noised updates and nothing else; what is not finite is mended here, untold."""
+        assert self._mechanism is not None
+        base = self._uplink.base(rows)
+        models = self._mechanism.released(request.round, request.clients, models, base)
+        models, encoded = self._uplink.encode(rows, models)
+        broken = np.flatnonzero(~self._models.select(rows).finite())
+        if len(broken):
+            self._roll_back(rows[broken])
+        for client in np.array(request.clients)[broken].tolist():
+            self._incidents[client] = (
+                f"{self.configuration.named(client)}, round {request.round}: its model is no "
+                "longer finite; it went back to its start"
+            )
+        return ClientUpdate(request.clients, models, {}, encoded)
+
+    def _note(self, receipt: Receipt, trained: FloatArray | None) -> None:
         """Note the validation of a round, which stays here until `metrics` asks for it."""
         rows = self._rows(receipt.clients)
         self._declined[rows] = receipt.declined
+        for client in receipt.clients:
+            self._incidents.pop(client, None)
         self._kept_value[rows] = self._selection.kept_value[rows]
         for name, value in (("received", receipt.value), ("trained", trained)):
             self._validated[name][rows] = value is not None
@@ -308,6 +316,7 @@ class Clients:
             validation_steps=self._validation_steps[rows],
             skipped=self._learner.skipped[rows],
             remarks=self._learner.remarks,
+            incidents=tuple(text for c, text in self._incidents.items() if c in clients),
         )
 
     def evaluate_delivery(self, request: RoundRequest) -> FloatArray:
@@ -381,19 +390,5 @@ class Clients:
         """Undo everything that some clients did since their `snapshot`."""
         rows, surveyed = self._rows(clients), self._surveyed
         state = self.state()
-        self.load({name: _with_rows(state[name], rows, old) for name, old in snapshot.items()})
+        self.load({name: with_rows(state[name], rows, old) for name, old in snapshot.items()})
         self._surveyed = surveyed
-
-
-def _with_rows(array: AnyArray, rows: IntArray, values: AnyArray) -> AnyArray:
-    """Return an array with some rows replaced; other axes grow to the larger of both.
-
-    Replay memories and running episodes are saved only as far as they are filled.
-    """
-    longest = np.maximum(array.shape[1:], values.shape[1:]).astype(np.int64)
-    merged = np.zeros((len(array), *longest), dtype=array.dtype)
-    merged[tuple(slice(size) for size in array.shape)] = array
-    merged[rows] = 0
-    ends: list[Any] = [slice(size) for size in values.shape[1:]]
-    merged[(rows, *ends)] = values
-    return merged

@@ -23,20 +23,24 @@ from comity.core.storage import add_prefix, strip_prefix
 from comity.core.typing import BoolArray, FloatArray, IntArray, NamedArrays
 from comity.federation.clients import Clients
 from comity.federation.messages import ClientUpdate, RoundMetrics, RoundRequest
+from comity.federation.noise import Draw
 
 ALONE = "no-communication"
 """The algorithm of companions that are the problem's own network."""
 
 
-def clients_of(configuration: Configuration, clients: tuple[int, ...]) -> Clients:
+def clients_of(
+    configuration: Configuration, clients: tuple[int, ...], draw: Draw | None = None
+) -> Clients:
     """Return some clients of a run, with their companions if it has any.
 
     Args:
         configuration: The run's configuration.
         clients: Ids of these clients.
+        draw: Draws the noise of differential privacy; None: from the run's seed.
     """
     kind = AccompaniedClients if configuration.alone_share else Clients
-    return kind(configuration, clients)
+    return kind(configuration, clients, draw)
 
 
 def lone_steps(share: float, steps: IntArray) -> IntArray:
@@ -51,11 +55,14 @@ class AccompaniedClients(Clients):
     Args:
         configuration: The run's configuration.
         clients: Ids of these clients.
+        draw: Draws the noise of differential privacy; None: from the run's seed.
     """
 
-    def __init__(self, configuration: Configuration, clients: tuple[int, ...]) -> None:
+    def __init__(
+        self, configuration: Configuration, clients: tuple[int, ...], draw: Draw | None = None
+    ) -> None:
         self._share = configuration.alone_share
-        super().__init__(_shortened(configuration, 1 - self._share), clients)
+        super().__init__(_shortened(configuration, 1 - self._share), clients, draw)
         self._companions = _Companions(configuration, clients)
 
     def _goal(self, rows: IntArray, rounds: IntArray) -> IntArray:
@@ -150,7 +157,7 @@ def _lone(configuration: Configuration) -> Configuration:
     """Return the configuration of companions."""
     plain = {"algorithm": ALONE, "algorithm_settings": {}}
     wrapped = type(configuration.get_algorithm()).build is not Algorithm.build
-    changes = {"guard": False, "encoding": "none", "keep_scope": "client"}
+    changes = {"guard": False, "encoding": "none", "keep_scope": "client", "privacy": None}
     shortened = _shortened(configuration, configuration.alone_share)
     return shortened.model_copy(update={**changes, **({} if wrapped else plain)})
 

@@ -130,6 +130,11 @@ class ClientUpdate:
     """``models`` as they travel, one per client; empty: they travel whole. ``models`` are what the
     server decodes."""
 
+    @property
+    def sizes(self) -> FloatArray:
+        """Amount of data of each client; 1 each where clients do not tell it."""
+        return self.statistics.get("size", np.ones(len(self.clients)))
+
     def only(self, clients: Sequence[int]) -> ClientUpdate:
         """Return the part of some clients, in the order given."""
         if tuple(clients) == self.clients:
@@ -191,6 +196,8 @@ class RoundMetrics:
     """Values of their best companions so far."""
     remarks: tuple[str, ...] = ()
     """Notes of the learner about how it works here."""
+    incidents: tuple[str, ...] = ()
+    """Incidents of the round that clients do not tell the server, one sentence each."""
 
     @staticmethod
     def joined(parts: Sequence[RoundMetrics]) -> RoundMetrics:
@@ -205,9 +212,12 @@ class RoundMetrics:
                 [np.full_like(part.kept, np.nan) if a is None else a for part, a in pairs]
             )
 
-        names = [entry.name for entry in fields(RoundMetrics) if entry.name != "remarks"]
+        texts = ("remarks", "incidents")
+        names = [entry.name for entry in fields(RoundMetrics) if entry.name not in texts]
         remarks = dict.fromkeys(remark for part in parts for remark in part.remarks)
-        return RoundMetrics(**{name: values(name) for name in names}, remarks=tuple(remarks))
+        incidents = tuple(text for part in parts for text in part.incidents)
+        arrays = {name: values(name) for name in names}
+        return RoundMetrics(**arrays, remarks=tuple(remarks), incidents=incidents)
 
 
 def expanded(index: IntArray, each: int) -> IntArray:

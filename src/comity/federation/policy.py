@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from comity.configuration import Configuration
+from comity.configuration.budget import largest_epsilon
 from comity.configuration.charter import file_values
 from comity.configuration.federation_file import FederationFile, SiteFile
 from comity.configuration.terms import MemberTerms, Policy, range_faults
@@ -34,6 +35,11 @@ def check_site_rules(file: SiteFile, configuration: Configuration, agreement: Ag
         *_partner_faults(policy, configuration),
         *_row_faults(policy, rows_by_value(configuration)),
     ]
+    if file.share.results and configuration.privacy is not None:
+        raise RefusedError(
+            f"{file.path}: share.results tells test results, which the noise of [privacy] does not "
+            "cover; leave it out."
+        )
     if isinstance(policy, MemberTerms):
         name = "terms"
         faults += terms_faults(policy, file.federation, configuration)
@@ -76,6 +82,13 @@ def policy_faults(policy: Policy, configuration: Configuration, agreement: Agree
         faults.append(
             f"statistics: {algorithm} asks for {', '.join(forbidden)}; allow it in statistics, or "
             f"use {other}. Allowed are {', '.join(policy.statistics) or 'none'}."
+        )
+    epsilon = largest_epsilon(configuration)
+    if policy.at_most_epsilon and (epsilon is None or epsilon > policy.at_most_epsilon):
+        asked = "no differential privacy" if epsilon is None else f"epsilon = {epsilon:.3g}"
+        faults.append(
+            f"at_most_epsilon = {policy.at_most_epsilon:g}: this federation has {asked}; set "
+            "privacy.epsilon in its file."
         )
     return faults
 

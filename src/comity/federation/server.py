@@ -16,6 +16,7 @@ import numpy as np
 from comity.algorithms import Round, Survey
 from comity.algorithms.wrappers.application import Step, step_of
 from comity.configuration import Configuration
+from comity.configuration.participants import mixes, participants
 from comity.core.fleet import Fleet
 from comity.core.mixing import TARGET, Mixings, mixed, who_from_whom
 from comity.core.storage import add_prefix, strip_prefix
@@ -26,7 +27,6 @@ from comity.federation.clients import initial_fleet
 from comity.federation.encoder import encode_fleet, posted_after
 from comity.federation.ensemble import ensembled
 from comity.federation.messages import ClientUpdate, RoundRequest, Verdict, expanded
-from comity.federation.participants import mixes, participants
 from comity.federation.record import RoundRecord
 from comity.federation.schedule import schedule_of
 
@@ -257,7 +257,7 @@ class Server:
             clients=self.clients,
             sent=sent.group(*self._template),
             start=start.group(*self._template),
-            sizes=update.statistics["size"][rows],
+            sizes=update.sizes[rows],
             statistics={name: update.statistics[name][rows] for name in self.algorithm.statistics},
             survey=None if self._survey is None else self._survey.only(senders),
             learner=self.configuration.learner_settings,

@@ -19,7 +19,9 @@ from comity.core.storage import load_values, save_values, strip_prefix, write_wh
 from comity.core.typing import NamedArrays
 from comity.federation.agreement import RESULTS, Agreement, Exchange
 from comity.federation.companion import clients_of
+from comity.federation.ledger import Ledger
 from comity.federation.messages import ClientUpdate, RoundMetrics, RoundRequest
+from comity.federation.noise import drawn_from_entropy
 from comity.federation.record import RoundRecord
 from comity.federation.wire import (
     SERVER,
@@ -101,7 +103,9 @@ class Site:
             largest=agreement.largest,
             verify=membership.verify,
         )
-        self.clients = clients_of(configuration, (self.client,))
+        self.clients = clients_of(configuration, (self.client,), drawn_from_entropy)
+        self.ledger = Ledger(directory, configuration)
+        """Updates that have left under differential privacy."""
         self.ended = False
         """Whether the federation is over."""
         self.foreign = False
@@ -148,9 +152,13 @@ class Site:
         ):
             self._load(COMMITTED)
         self._permit(exchange, request.round, 0)
+        if exchange == "round" and not request.alone and (fault := self.ledger.fault):
+            raise RefusalError(fault)
         update = self._work(exchange, request, extra)
         sealed = self._seal(self._agreement.update_message(exchange, request, update, digest))
         self._permit(exchange, request.round, len(sealed))
+        if update.models is not None:
+            self.ledger.count()
         if exchange in ("round", "finish"):
             self._remember(request.round, digest, sealed)
         if exchange == "end":

@@ -1,6 +1,7 @@
-"""The uplink of clients under an encoding: what their updates are measured from, and have lost.
+"""The uplink of clients: what their updates are measured from, and have lost.
 
-The base is the model that a client last received, as it decoded it; at first the initial one. With
+Updates that are noised or encoded are measured from a base. The base is the model that a client
+last received, as it decoded it; at first the initial one. With
 ``int4`` a client adds what its updates have lost so far to the next one, so that the sum of what
 the server decodes follows the sum of what was sent. Both stay with the client.
 """
@@ -25,23 +26,25 @@ class Uplink:
     Args:
         travel: What travels, and how.
         models: The models that the clients start from.
+        private: Updates are noised, for which there must be a base, too.
     """
 
-    def __init__(self, travel: Travel, models: Fleet) -> None:
+    def __init__(self, travel: Travel, models: Fleet, private: bool = False) -> None:
         self._encoding = encoding = travel.encoding
         self._residual: NamedArrays = {}
-        if encoding is None:
+        self._posted: Fleet | None = None
+        if encoding is None and not private:
             return
         names = tuple(travel.sent)
         self._posted = Fleet({name: models[name.removeprefix(TARGET)] for name in names}).clone()
-        for name in encoding.lossy if encoding.feeds_back else ():
+        for name in encoding.lossy if encoding is not None and encoding.feeds_back else ():
             clients, *shape = self._posted[name].shape
             self._residual[name] = np.zeros((clients, travel.rows, *shape), dtype=np.float32)
 
     @property
     def posted(self) -> NamedArrays:
         """The base, by name, one row per client."""
-        if self._encoding is None:
+        if self._posted is None:
             return {}
         return {name: tensor.numpy() for name, tensor in self._posted.tensors.items()}
 
@@ -52,10 +55,15 @@ class Uplink:
             rows: Rows of the clients in the fleet.
             models: The models as the clients decoded them.
         """
-        if self._encoding is None:
+        if self._posted is None:
             return
         sent = Fleet({name: models[name] for name in self._posted if name in models.tensors})
         self._posted.put(rows, posted_after(self._posted.select(rows), sent))
+
+    def base(self, rows: IntArray) -> Fleet:
+        """Return the base of some clients, one row per client."""
+        assert self._posted is not None
+        return self._posted.select(rows)
 
     def encode(self, rows: IntArray, models: Fleet) -> tuple[Fleet, tuple[Encoded, ...]]:
         """Return the models that the server decodes, and what travels, one per client.
@@ -66,7 +74,8 @@ class Uplink:
         """
         if self._encoding is None:
             return models, ()
-        base, order = self._posted.select(rows), tuple(self._posted)
+        base = self.base(rows)
+        order = tuple(base)
         if not self._encoding.feeds_back:
             return encode_fleet(self._encoding, order, models, base)
         residual = {name: array[rows] for name, array in self._residual.items()}
@@ -89,7 +98,8 @@ class Uplink:
 
     def load(self, state: NamedArrays) -> None:
         """Restore what `state` returned."""
+        base = {} if self._posted is None else self._posted.tensors
         for name, array in strip_prefix(state, "posted/").items():
-            self._posted[name].copy_(torch.from_numpy(array))
+            base[name].copy_(torch.from_numpy(array))
         for name, array in strip_prefix(state, "residual/").items():
             self._residual[name] = array.copy()

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from comity.report.columns import BYTES, EPSILON, sent_headings
 from comity.report.measures import (
     baselines,
     has_data,
     has_single_objective,
     kept_and_last,
-    sent_headings,
     vector,
 )
 from comity.report.series.learning import Runs
 from comity.report.terms import ENVIRONMENTS, comparison_terms, search_terms
+from comity.runs.privacy_schema import PrivacyResult
 from comity.runs.reproduction_schema import ReproductionNotes
 from comity.runs.schema import (
     ClientResult,
@@ -41,7 +42,11 @@ _SOON = (
     "To {target}: until the validation accuracy of all clients, absent ones included, is that high "
     "in a round in which it is measured; seconds are of training and mixing"
 )
-_SENT = "Bytes per update: mean of what one client sends in one round, envelopes included"
+_SENT = {
+    BYTES: "Bytes per update: mean of what one client sends in one round, envelopes included",
+    EPSILON: "Epsilon: differential privacy of everything that one client holds, over all rounds; "
+    "none: no noise; simulated, so nothing here is private",
+}
 _OWN_SAMPLES = (
     "Each client's model is judged on the client's own test samples; global: on everyone's."
 )
@@ -60,6 +65,14 @@ def reference_text(point: Sequence[float], strict: Sequence[float] | None = None
     if strict is None:
         return text
     return f"{text}; of the strict one, above which only models of some use are: {vector(strict)}"
+
+
+def privacy_text(privacy: PrivacyResult) -> str:
+    """Return the sentence on the differential privacy of a run."""
+    number = "epsilon {epsilon:.3g}, delta {delta:.3g} per client, over {updates} updates"
+    text = f"Differential privacy: {number}; noise {{noise:.3g}}, clip {{clip:.3g}}"
+    simulated = ". Simulated: its noise can be repeated, so nothing here is private"
+    return text.format(**privacy) + (simulated if privacy["simulated"] else "")
 
 
 def run_remarks(results: Results) -> list[str]:
@@ -126,8 +139,8 @@ def comparison_caption(comparison: ComparisonResults, runs: Runs) -> str:
         parts += comparison_remarks(comparison)
     if soon := rows[0].get("how_soon"):
         parts.append(_SOON.format(target=f"{soon['target']:g}"))
-    if sent_headings(rows):
-        parts.append(_SENT)
+    headings = sent_headings(rows)
+    parts += [text for heading, text in _SENT.items() if heading in headings]
     return ". ".join(part.removesuffix(".") for part in parts if part) + "."
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from comity.core.storage import write_whole
 from comity.errors import UserError
+from comity.report.captions import privacy_text
 from comity.report.measures import number
 from comity.report.rates import GAPS, gaps_of, rate_text
 from comity.runs.card import Card, card, checksum
@@ -248,6 +249,8 @@ def _training(content: Card) -> Iterator[str]:
         yield f"- When: by a contact plan{_links(training['links'])}"
     if "attack" in training:
         yield f"- Attack of this simulation: {training['attack']}"
+    if "privacy" in training:
+        yield f"- {privacy_text(training['privacy'])}. The model itself, kept here, has no noise."
     yield f"- Settings: {_settings(training['settings'])}"
     yield f"- Local training: {training['learner']}, {_settings(training['learner_settings'])}"
     yield f"- Rounds: {training['rounds']}; kept: {_kept(training)}"

@@ -278,45 +278,6 @@ def _score(row: MeasuredRow, measure: Measure) -> float | None:
     return float(value if measure.better == "higher" else -value)
 
 
-def soon_headings(rows: Sequence[ComparisonRow]) -> list[str]:
-    """Return the headings of when rows reach the comparison's target; none without one."""
-    soon = rows[0].get("how_soon")
-    return [f"{kind} to {number(soon['target'])}" for kind in ("rounds", "seconds")] if soon else []
-
-
-def soon_cells(row: ComparisonRow) -> list[str]:
-    """Return the cells under `soon_headings`."""
-    soon = row.get("how_soon")
-    return [first_text(soon["rounds"]), first_text(soon["seconds"])] if soon else []
-
-
-def sent_headings(rows: Sequence[ComparisonRow]) -> list[str]:
-    """Return the heading of what clients send; none where all rows send about the same."""
-    sizes = [_sent(row) for row in rows if _sent(row) > 0]
-    return ["bytes per update"] if sizes and max(sizes) > 1.05 * min(sizes) else []
-
-
-def sent_cells(row: ComparisonRow) -> list[str]:
-    """Return the cell under `sent_headings`."""
-    return [f"{_sent(row):,.0f}" if _sent(row) > 0 else "–"]
-
-
-def _sent(row: ComparisonRow) -> float:
-    sizes = row.get("communication", {}).get("bytes_per_update")
-    return 0.0 if sizes is None or sizes["mean"] is None else sizes["mean"]
-
-
-def first_text(values: Sequence[float | None]) -> str:
-    """Return the mean ± std of the seeds that reach a target, and how many do if not all."""
-    reached = [value for value in values if value is not None]
-    if not reached:
-        return "never"
-    mean = sum(reached) / len(reached)
-    std = math.sqrt(sum((value - mean) ** 2 for value in reached) / len(reached))
-    some = "" if len(reached) == len(values) else f" ({len(reached)} of {len(values)})"
-    return number(mean, 3) + (f" ± {number(std, 2)}" if std else "") + some
-
-
 # -- labels and numbers --------------------------------------------------------------------
 
 

@@ -109,6 +109,7 @@ def _training(run: Run, row: ClientResult) -> dict[str, Any]:
         "kept_round": row.get("kept_round"),
         "fine_tune": configuration.fine_tune,
         "simulated": is_simulated(run),
+        **({"privacy": run.results["privacy"]} if "privacy" in run.results else {}),
     }
 
 

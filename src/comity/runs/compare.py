@@ -338,14 +338,15 @@ def pooled(runs: Sequence[Run]) -> Metrics:
 
 
 def _communication(runs: Sequence[Run]) -> dict[str, Spread]:
-    """Return megabytes in both directions together, and bytes per update of one client."""
+    """Return megabytes in both directions, bytes per update of one client, and epsilon if any."""
     sent = [run.results["communication"] for run in runs]
     return spread_of(
         {
             "megabytes": (each["bytes_up"] + each["bytes_down"]) / 1e6,
             "bytes_per_update": each.get("bytes_per_update", math.nan),
+            **({"epsilon": run.results["privacy"]["epsilon"]} if "privacy" in run.results else {}),
         }
-        for each in sent
+        for run, each in zip(runs, sent, strict=True)
     )
 
 

@@ -25,6 +25,7 @@ from comity.runs.answers import constant_models
 from comity.runs.base import CONFIG, GROUPS
 from comity.runs.directory import Run
 from comity.runs.groups import groups_of
+from comity.runs.privacy_results import privacy_result
 from comity.runs.results import history_entry, summarise
 
 AGREED, LOG = "agreed", "site.log"
@@ -171,6 +172,9 @@ def close(member: Member) -> Run:
         constant=constant_models(configuration, models, own),
         groups=groups,
     )
+    if configuration.privacy is not None:  # also of updates that were lost on their way
+        sent = [site.ledger.updates]
+        results["privacy"] = privacy_result(configuration, sent, simulated=False)
     if groups is not None:  # for the site's own eyes: they stay in its directory
         run.save_json(GROUPS, groups)
     run.save_schema(configuration)

@@ -67,6 +67,11 @@ def rehearse(
     original = read_federation(path)
     if transport not in (None, *get_args(Transport)):
         raise unknown("transport", transport, get_args(Transport))
+    if "privacy" in original.values:
+        raise UserError(
+            f"{path}: [privacy]: a rehearsal compares bits with the simulation, and every site "
+            "draws noise of its own. Leave [privacy] out of the file that is rehearsed."
+        )
     out = (free_path(f"rehearsal-{path.stem}") if out is None else out).resolve()
     if out.exists():
         raise UserError(f"out: {out} exists already. Choose another directory.")

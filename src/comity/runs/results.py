@@ -21,6 +21,7 @@ from comity.runs.group_schema import Groups
 from comity.runs.groups import short_gaps
 from comity.runs.link_results import link_results
 from comity.runs.link_schema import NeighbourResult
+from comity.runs.privacy_results import privacy_result, updates_sent
 from comity.runs.schema import (
     ClientResult,
     ClusterResult,
@@ -73,7 +74,11 @@ def history_entry(
         **({"dropped": list(record.dropped)} if record.dropped else {}),
         "bytes_up": record.bytes_up,
         "bytes_down": record.bytes_down,
-        "events": [*record.events, *(metrics.remarks if metrics and record.round == 1 else ())],
+        "events": [
+            *record.events,
+            *(metrics.incidents if metrics else ()),
+            *(metrics.remarks if metrics and record.round == 1 else ()),
+        ],
     }
     return cast(HistoryEntry, entry)
 
@@ -189,6 +194,9 @@ def summarise(
     }
     if configuration.links is not None and configuration.topology == "star":
         results["links"] = link_results(configuration, history)
+    if configuration.privacy is not None:
+        sent = updates_sent(configuration, history)
+        results["privacy"] = privacy_result(configuration, sent, simulated=True)
     results |= _effort(problem, everybody, history, attackers)
     per_client = [results["per_client"][row] for row in honest]
     validation = results.get("validation")

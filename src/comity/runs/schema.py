@@ -6,6 +6,7 @@ from typing import Any, Literal, NotRequired, TypedDict
 
 from comity.runs.alone_schema import BesideAlone, ClientGains, Counts, Standing
 from comity.runs.link_schema import Communication, LinkResults, NeighbourResult
+from comity.runs.privacy_schema import PrivacyResult
 
 Metrics = dict[str, float]
 """Measures by name."""
@@ -124,6 +125,7 @@ class Results(TypedDict):
     neighbours: NotRequired[NeighbourResult]
     communication: Communication
     links: NotRequired[LinkResults]
+    privacy: NotRequired[PrivacyResult]
     environment_steps: NotRequired[dict[str, int]]
     validation: NotRequired[dict[str, float | None]]
     training_steps: NotRequired[int]
@@ -234,7 +236,7 @@ class ComparisonRow(TypedDict):
     metrics_last: dict[str, Spread]
     pooled: Metrics
     communication: NotRequired[dict[str, Spread]]
-    """Megabytes in both directions together, and bytes per update of one client."""
+    """Megabytes in both directions together, bytes per update of one client, epsilon if any."""
     marks: NotRequired[dict[Mark, int]]
     """Number of clients of all seeds with each mark."""
     host: NotRequired[str]

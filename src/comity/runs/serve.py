@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from comity.configuration import Configuration
+from comity.configuration.budget import planned_updates
 from comity.configuration.federation_file import FederationFile
 from comity.core.locks import LOCK, held
 from comity.core.storage import is_leftover, write_whole
@@ -26,6 +27,7 @@ from comity.federation.transports.base import ServerTransport
 from comity.problems.schema import SchemaProblem
 from comity.runs.base import CONFIG
 from comity.runs.directory import Run
+from comity.runs.privacy_results import privacy_result
 from comity.runs.results import finite, history_entry
 
 FEDERATION, STATUS, VERSIONS = "federation.toml", "status.json", "versions.json"
@@ -279,8 +281,17 @@ def _results(run: Run, file: FederationFile, shared: Mapping[str, FloatArray]) -
         "communication": {
             name: sum(entry[name] for entry in history) for name in ("bytes_up", "bytes_down")
         },
+        **_privacy(configuration),
         **({"results": told} if len(told) == len(file.names) else {}),
     }
+
+
+def _privacy(configuration: Configuration) -> dict[str, Any]:
+    """Return the epsilon that no site exceeds: each counts for itself, lost answers, too."""
+    if configuration.privacy is None:
+        return {}
+    most = [max(planned_updates(configuration))]
+    return {"privacy": privacy_result(configuration, most, simulated=False)}
 
 
 def _sentence(incident: Incident) -> str:

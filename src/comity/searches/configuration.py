@@ -153,7 +153,7 @@ class SearchConfiguration:
         return tomli_w.dumps(values)
 
 
-_SHARED = tuple(name for name in RUN_SETTINGS if name not in ("preferences", "links"))
+_SHARED = tuple(name for name in RUN_SETTINGS if name not in ("preferences", "links", "privacy"))
 
 
 def configure_search(values: Mapping[str, Any]) -> SearchConfiguration:
@@ -168,6 +168,11 @@ def configure_search(values: Mapping[str, Any]) -> SearchConfiguration:
         raise UserError("problem is missing: name what is to be learned, e.g. deep-sea-treasure.")
     if "preferences" in values:
         raise UserError("preferences mean nothing in a search: it chooses the weights itself.")
+    if "privacy" in values:
+        raise UserError(
+            "privacy means nothing in a search: it asks the same clients for one federation per "
+            "candidate, and judges models on rows of theirs. comity run and compare have it."
+        )
     if "links" in values:
         raise UserError("links mean nothing in a search: its federations run one after another.")
     problem = problems.find(values["problem"])

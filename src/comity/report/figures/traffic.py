@@ -8,13 +8,13 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator
 
 from comity.report.colours import GREY, PALETTE
+from comity.report.columns import BYTES, sent_headings
 from comity.report.figures.style import MARKERS, canvas, legend_above, plain_numbers, styled
 from comity.report.measures import (
     by_preferences,
     compared_measures,
     display_names,
     has_single_objective,
-    sent_headings,
     with_pooled,
 )
 from comity.runs.schema import ComparisonResults
@@ -32,7 +32,7 @@ def traffic(comparison: ComparisonResults) -> Figure | None:
     """
     rows = [row for row in by_preferences(with_pooled(comparison)) if "communication" in row]
     measures = compared_measures(rows, has_single_objective(comparison))
-    if not sent_headings(rows) or not measures:
+    if BYTES not in sent_headings(rows) or not measures:
         return None
     measure, names = measures[0], display_names(rows)
     kinds = list(dict.fromkeys(row["preferences"] for row in rows))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from comity.report.captions import comparison_caption
+from comity.report.columns import sent_cells, sent_headings, soon_cells, soon_headings
 from comity.report.gains import gain_headings, gain_rows, gains_caption
 from comity.report.html.charts import learning_chart
 from comity.report.html.markup import Pictures, page, section, table, text, verdict
@@ -16,10 +17,6 @@ from comity.report.measures import (
     display_names,
     has_single_objective,
     number,
-    sent_cells,
-    sent_headings,
-    soon_cells,
-    soon_headings,
     with_pooled,
 )
 from comity.report.over_alone import over_alone_caption, over_alone_headings, over_alone_rows
@@ -106,7 +103,7 @@ def _comparison(comparison: ComparisonResults, runs: Runs) -> str:
             *([] if single_objective else [row["preferences"]]),
             *values,
             *soon_cells(row),
-            *(sent_cells(row) if sent else []),
+            *sent_cells(row, sent),
         ]
         for row, values in zip(rows, compared, strict=True)
     ]

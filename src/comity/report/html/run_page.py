@@ -288,6 +288,7 @@ def _effort(run: Run) -> str:
         *([label, f"{count:,}"] for label, count in trained.items()),
         ["mixed models declined by clients", str(sum(sum(e["declined"]) for e in run.history))],
         *_links(results),
+        *_privacy(results),
         *_server_time(run),
     ]
     note = (
@@ -328,6 +329,22 @@ def _links(results: Results) -> list[list[str]]:
     return rows
 
 
+def _privacy(results: Results) -> list[list[str]]:
+    """Return epsilon and delta, if the run has any."""
+    if "privacy" not in results:
+        return []
+    privacy = results["privacy"]
+    where = "simulated: nothing is private" if privacy["simulated"] else "of the sites' own noise"
+    rows = [
+        [f"epsilon of a client, at delta = {privacy['delta']:g}", number(privacy["epsilon"], 4)],
+        ["noise multiplier, clip", f"{privacy['noise']:.4g}, {privacy['clip']:g} ({where})"],
+    ]
+    if "per_client" in privacy:
+        each = ", ".join(number(value, 3) for value in privacy["per_client"])
+        rows.append(["epsilon of each client", each])
+    return rows
+
+
 def _server_time(run: Run) -> list[list[str]]:
     spent = run.spent
     if not spent.get("clients"):
@@ -347,8 +364,9 @@ def _events(history: Iterable[HistoryEntry]) -> str:
 def _settings(run: Run) -> str:
     configuration = run.configuration
     values = configuration.model_dump(exclude={"algorithm_settings", "learner_settings"})
-    if values["links"] is None:
-        del values["links"]
+    for name in ("links", "privacy"):
+        if values[name] is None:
+            del values[name]
     values["problem"] = run.described_problem
     values["preferences"] = run.results["preferences"]  # those given are in the clients' table
     values[configuration.algorithm_name] = configuration.algorithm_settings

@@ -6,6 +6,7 @@ from rich.table import Table
 from rich.text import Text
 
 from comity.report.captions import comparison_caption
+from comity.report.columns import sent_cells, sent_headings, soon_cells, soon_headings
 from comity.report.gains import gain_headings, gain_rows, gains_caption
 from comity.report.measures import (
     by_preferences,
@@ -13,10 +14,6 @@ from comity.report.measures import (
     compared_measures,
     display_names,
     has_single_objective,
-    sent_cells,
-    sent_headings,
-    soon_cells,
-    soon_headings,
     with_pooled,
 )
 from comity.report.over_alone import over_alone_caption, over_alone_headings, over_alone_rows
@@ -50,7 +47,7 @@ def comparison_tables(comparison: ComparisonResults, runs: Runs | None = None) -
             add_measures(tables[kind], measures, narrow=not single_objective)
             for heading in (*soon, *sent):
                 tables[kind].add_column(Text(heading.replace("[", "\n[")), justify="right")
-        further = [*soon_cells(row), *(sent_cells(row) if sent else [])]
+        further = [*soon_cells(row), *sent_cells(row, sent)]
         cells = [*map(measure_cell, row_cells), *map(Text, further)]
         # a label like fedpref[top_r=1] must not be read as markup
         tables[kind].add_row(Text(names[row["algorithm"]].replace(" (", "\n(")), *cells)

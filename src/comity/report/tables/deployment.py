@@ -9,6 +9,7 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
+from comity.report.captions import privacy_text
 from comity.report.measures import number
 from comity.report.tables.layout import empty_table
 
@@ -128,10 +129,11 @@ def federation_table(results: Mapping[str, Any]) -> Table:
         results: What `comity.runs.serve.served_results` returned.
     """
     up, down = (results["communication"][name] for name in ("bytes_up", "bytes_down"))
+    private = f" {privacy_text(results['privacy'])}, at most." if "privacy" in results else ""
     table = empty_table(
         f"{results['algorithm']} on {results['problem']} among {len(results['sites'])} sites",
         f"{results['rounds']} rounds; {up:,} bytes came from the sites, {down:,} went to them. "
-        "Models and scores are at the sites.",
+        f"Models and scores are at the sites.{private}",
     )
     table.add_column("site", no_wrap=True)
     for heading in ("exchanges answered", "absences"):

@@ -5,7 +5,8 @@ from __future__ import annotations
 from rich.table import Table
 from rich.text import Text
 
-from comity.report.measures import PICTURE_HEADINGS, first_text, number, percent
+from comity.report.columns import first_text
+from comity.report.measures import PICTURE_HEADINGS, number, percent
 from comity.report.tables.layout import empty_table
 from comity.runs.reproduction_schema import PictureResults, PictureRow
 from comity.runs.schema import Difference, Spread

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.table import Table
 from rich.text import Text
 
-from comity.report.captions import marks_text, reference_text, run_remarks
+from comity.report.captions import marks_text, privacy_text, reference_text, run_remarks
 from comity.report.measures import (
     baselines,
     has_single_objective,
@@ -37,9 +37,10 @@ def run_table(results: Results) -> Table:
 def _run_caption(results: Results) -> str:
     strict = results.get("strict_reference_point")
     caption = reference_text(results["reference_point"], strict)
+    private = [privacy_text(results["privacy"])] if "privacy" in results else []
     if "samples" not in results:
-        return caption
-    start = [f"{caption}."] if caption else []
+        return ". ".join([*([caption] if caption else []), *private])
+    start = [f"{part}." for part in (caption, *private) if part]
     return " ".join([*start, f"Trivial: {terms_of(results).trivial}.", *run_remarks(results)])
 
 
@@ -56,6 +57,9 @@ def clients_table(results: Results) -> Table:
         table.add_column("scalarised", justify="right", style="bold")
     if "optimum" in clients[0]:
         table.add_column("regret", justify="right")
+    spent = results["privacy"].get("per_client") if "privacy" in results else None
+    if spent is not None:
+        table.add_column("epsilon", justify="right")
     marked = all("mark" in client for client in clients)
     if marked:
         table.add_column("trivial", justify="right")
@@ -63,13 +67,14 @@ def clients_table(results: Results) -> Table:
     accompanied = all("alone" in client for client in clients)
     for heading in COMPANION_HEADINGS if accompanied else ():
         table.add_column(heading, justify="left" if heading == "keeps" else "right")
-    for client in clients:
+    for row, client in enumerate(clients):
         table.add_row(
             Text(name_of(client)),
             *([] if single_objective else [preference_text(client["preference"])]),
             *(number(value) for value in client["objectives"].values()),
             *([] if single_objective else [number(client["scalarised"])]),
             *([number(regret_of(client))] if "optimum" in client else []),
+            *([] if spent is None else [number(spent[row], 3)]),
             *([number(client["trivial"]), client["mark"]] if marked else []),
             *(companion_cells(client["alone"]) if accompanied else []),
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from comity.configuration import Configuration
+from comity.configuration.run import Configuration
 from comity.core.rng import stream
 
 
