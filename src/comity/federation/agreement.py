@@ -12,6 +12,7 @@ from typing import Any, Literal
 import numpy as np
 
 from comity.configuration import Configuration, Travel
+from comity.configuration.participants import mixes
 from comity.configuration.travel import ANSWERS, request_control, size_of, update_control
 from comity.core.encodings import Encoded, Layout, described, digest
 from comity.core.envelope import BROADCAST, MODELS, STATISTICS, control_text, sealed_size
@@ -20,7 +21,6 @@ from comity.core.storage import add_prefix, strip_prefix
 from comity.core.typing import AnyArray, NamedArrays
 from comity.federation.checks import possible
 from comity.federation.messages import ClientUpdate, RoundRequest, Verdict
-from comity.federation.participants import mixes
 from comity.federation.wire import (
     SERVER,
     Decode,
