@@ -141,3 +141,19 @@ def test_the_search_page_knows_every_generator():
     for name, cls in generators().items():
         if cls.__module__.startswith("comity."):
             assert f"| `{name}` |" in page
+
+
+def test_promises_name_tests_that_exist():
+    """Every file and every test that the page about security names."""
+    page = (ROOT / "docs" / "security.md").read_text()
+    files: dict[str, str] = {}
+    for path in (ROOT / "tests").rglob("test_*.py"):  # some have equal names
+        files[path.name] = files.get(path.name, "") + path.read_text()
+    named = re.findall(r"`(?:\w+/)?(test_\w+\.py|)(?:::(test_\w+))?`", page)
+    named = [pair for pair in named if any(pair)]
+    assert len(named) > 20
+    file = ""
+    for name, test in named:
+        file = name or file
+        assert file in files, file
+        assert not test or f"def {test}(" in files[file], f"{file}::{test}"

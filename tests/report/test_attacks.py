@@ -65,7 +65,7 @@ def test_the_picture_has_a_cell_per_run():
     assert figure is not None
     texts = {text.get_text() for text in figure.axes[0].texts}
     assert texts == {"0.9", "0.1", "0.2", "0.8", "0.7"}
-    assert figure.axes[1].get_ylabel() == "mean scalarised value\nof honest clients"
+    assert figure.axes[1].get_ylabel() == "scalarised value,\nhonest clients"
     assert attacks(comparison({"fedavg": 0.9})) is None
 
 

@@ -44,6 +44,6 @@ def attacks(comparison: ComparisonResults) -> Figure | None:
         if len(tables) > 1:
             axes.set_title(f"{table.preferences} preferences")
         bar = figure.colorbar(image, ax=axes, aspect=16, pad=0.02)
-        bar.set_label("mean scalarised value\nof honest clients")
+        bar.set_label("scalarised value,\nhonest clients", size=7)
         bar.outline.set_visible(False)
     return figure
