@@ -31,6 +31,7 @@ LEVELS = {
     "federation": 7,
     "runs": 8,
     "testing": 8,
+    "callbacks": 9,
     "searches": 9,
     "report": 10,
     "explore": 10,
@@ -79,8 +80,10 @@ options of the command line, and entry points of the API. This list only gets sh
 OPTIONAL = {
     "cryptography": "comity.federation.keys",
     "grpc": "comity.federation.transports.grpc",
+    "mlflow": "comity.callbacks.mlflow",
     "sgp4": "comity.links.orbits",
     "skyfield": "comity.links.orbits",
+    "wandb": "comity.callbacks.wandb",
 }
 """Libraries of extras with one door each: library -> the only module that imports it."""
 

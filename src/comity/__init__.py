@@ -20,19 +20,22 @@ if TYPE_CHECKING:  # the names of _NAMES, for type checkers
     from comity.api import compare as compare
     from comity.api import compare_searches as compare_searches
     from comity.api import cross as cross
-    from comity.api import names as names
     from comity.api import open as open
     from comity.api import pretrain as pretrain
     from comity.api import reproduce as reproduce
     from comity.api import resume as resume
     from comity.api import run as run
     from comity.api import search as search
+    from comity.callbacks import Callback as Callback
+    from comity.callbacks import JsonLines as JsonLines
+    from comity.callbacks import MLflow as MLflow
+    from comity.callbacks import TensorBoard as TensorBoard
+    from comity.callbacks import WandB as WandB
     from comity.core.fleet import Fleet as Fleet
     from comity.core.mixing import Mixing as Mixing
     from comity.core.mixing import Pick as Pick
     from comity.core.phases import Phase as Phase
     from comity.core.phases import View as View
-    from comity.core.progress import Progress as Progress
     from comity.errors import UserError as UserError
     from comity.problems import DataProblem as DataProblem
     from comity.problems import EnvironmentProblem as EnvironmentProblem
@@ -45,6 +48,9 @@ if TYPE_CHECKING:  # the names of _NAMES, for type checkers
     from comity.runs.card import card as card
     from comity.runs.compare import Comparison as Comparison
     from comity.runs.directory import Run as Run
+    from comity.runs.events import EndEvent as EndEvent
+    from comity.runs.events import RoundEvent as RoundEvent
+    from comity.runs.events import StartEvent as StartEvent
     from comity.runs.export import load_exported as load_exported
     from comity.runs.export import predict as predict
     from comity.runs.measuring import measure_rows as measure_rows
@@ -58,11 +64,11 @@ if TYPE_CHECKING:  # the names of _NAMES, for type checkers
 _NAMES = {
     "comity.algorithms": "Algorithm Round Survey algorithm",
     "comity.algorithms.wrappers.confree": "ConFREE",
-    "comity.api": "compare compare_searches cross names open pretrain reproduce resume run search",
+    "comity.api": "compare compare_searches cross open pretrain reproduce resume run search",
+    "comity.callbacks": "Callback JsonLines MLflow TensorBoard WandB",
     "comity.core.fleet": "Fleet",
     "comity.core.mixing": "Mixing Pick",
     "comity.core.phases": "Phase View",
-    "comity.core.progress": "Progress",
     "comity.errors": "UserError",
     "comity.problems": "DataProblem EnvironmentProblem Objective Problem Samples",
     "comity.problems.own_table": "table_problem",
@@ -71,6 +77,7 @@ _NAMES = {
     "comity.runs.card": "card",
     "comity.runs.compare": "Comparison",
     "comity.runs.directory": "Run",
+    "comity.runs.events": "EndEvent RoundEvent StartEvent",
     "comity.runs.export": "load_exported predict",
     "comity.runs.measuring": "measure_rows",
     "comity.runs.plans": "Plan",

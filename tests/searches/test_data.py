@@ -13,6 +13,7 @@ from comity.searches import Search
 from comity.searches.evaluation import SampleEvaluation, evaluation_of
 from comity.searches.execution import execute_search
 from comity.searches.mofld import MOFLD
+from tests.events import stopping
 from tests.searches.small import configuration, contents, made
 from tests.tiny import PEOPLE
 
@@ -135,13 +136,9 @@ def test_stopped_anywhere_it_ends_as_if_never_stopped(more, tmp_path, monkeypatc
     monkeypatch.setattr("comity.searches.mofld._CHECKPOINT_SECONDS", 0.0)
     whole = contents(made(tmp_path, "whole", **DATA, **more))
 
-    def stop(done: int, total: int, text: str) -> None:
-        if done == 5:
-            raise KeyboardInterrupt
-
     broken = Search.create(tmp_path / "broken", configuration(**DATA, **more))
     with pytest.raises(KeyboardInterrupt):
-        execute_search(broken, on_round=stop)  # inside the second iteration
+        execute_search(broken, notify=stopping(5))  # inside the second iteration
     assert contents(execute_search(Search.open(broken.path))) == whole
 
 

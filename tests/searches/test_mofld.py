@@ -13,6 +13,7 @@ from comity.federation.server import Server
 from comity.searches import Search, generators
 from comity.searches.execution import execute_search
 from comity.searches.mofld import MOFLD
+from tests.events import stopping
 from tests.searches.small import configuration, contents, made
 from tests.tiny import TINY
 
@@ -39,20 +40,13 @@ def test_stopped_anywhere_it_ends_as_if_never_stopped(generator, more, tmp_path,
     monkeypatch.setattr("comity.searches.mofld._CHECKPOINT_SECONDS", 0.0)
     whole = contents(made(tmp_path, "whole", generator=generator, **more))
 
-    def stop_at(number):
-        def tell(done, total, text):
-            if done == number:
-                raise KeyboardInterrupt
-
-        return tell
-
     broken = Search.create(tmp_path / "broken", configuration(generator=generator, **more))
     with pytest.raises(KeyboardInterrupt):
-        execute_search(broken, on_round=stop_at(5))  # inside the second iteration
+        execute_search(broken, notify=stopping(5))  # inside the second iteration
     assert len(broken.history) == 1
     broken.append_history({"iteration": 99})
     with pytest.raises(KeyboardInterrupt):
-        execute_search(Search.open(broken.path), on_round=stop_at(7))
+        execute_search(Search.open(broken.path), notify=stopping(7))
     (broken.path / "history.jsonl").write_text("")  # what the checkpoint has is not lost
     assert contents(execute_search(Search.open(broken.path))) == whole
 

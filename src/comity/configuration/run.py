@@ -249,12 +249,16 @@ class Configuration(Settings):
 
     def to_toml(self) -> str:
         """Return the file: run-level settings, then one table each for the three parts."""
+        return tomli_w.dumps(self.plain())
+
+    def plain(self) -> dict[str, Any]:
+        """Return run-level settings, then one table each for the three parts, as plain values."""
         values = self.model_dump(exclude=set(TABLES))
         values.pop("links" if self.links is None else "rounds")  # a contact plan decides them
         values |= self.wrapper_settings
         values[self.algorithm_name] = self.algorithm_settings
         values[self.get_problem().learner] = self.learner_settings
-        return tomli_w.dumps(values)
+        return values
 
 
 TABLES = ("algorithm_settings", "learner_settings", "wrapper_settings")

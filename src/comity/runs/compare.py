@@ -26,7 +26,7 @@ from comity.configuration import (
 from comity.core.locks import held
 from comity.core.pareto import front, igd
 from comity.core.storage import remove_leftovers, write_whole
-from comity.core.typing import FloatArray, OnRound
+from comity.core.typing import FloatArray
 from comity.errors import UserError
 from comity.problems import Problem, register, resolved
 from comity.problems import find as find_problem
@@ -37,6 +37,7 @@ from comity.runs.contacts import save_contacts, with_own_contacts
 from comity.runs.differences import correct, gains_of
 from comity.runs.directory import Run
 from comity.runs.entries import entry_values, with_attacks, with_encodings
+from comity.runs.events import Notify
 from comity.runs.execute import check_workers, execute_at
 from comity.runs.how_soon import check_target, with_how_soon
 from comity.runs.notebook import Shown
@@ -130,14 +131,14 @@ def start(path: Path, file: str, plan: Mapping[str, Any]) -> None:
 
 
 def run_plan(
-    path: Path, workers: int = 1, on_round: OnRound | None = None, work: Work = execute_at
+    path: Path, workers: int = 1, notify: Notify | None = None, work: Work = execute_at
 ) -> Comparison:
     """Execute the runs of a comparison that are not finished, and tabulate all.
 
     Args:
         path: The directory with the plan.
         workers: Processes that share the runs.
-        on_round: Called after each round of any run.
+        notify: Called with each event of any run.
         work: Brings the run in a directory to its end, in a process of its own; a named function.
     """
     check_workers(workers)
@@ -153,7 +154,7 @@ def run_plan(
         unfinished = [run for entry_runs in runs.values() for run in entry_runs if not run.finished]
         jobs = [Job(run.path, run.configuration.rounds) for run in unfinished]
         problem = find_problem(plan["problem"])
-        run_jobs(jobs, work, problem, workers, on_round)
+        run_jobs(jobs, work, problem, workers, notify)
         results = with_how_soon(tabulate(problem.name, runs, path), runs, plan.get("target"))
         save_sealed(path / RESULTS, results, [PLAN, REFERENCE])
     return Comparison(path, results, runs)

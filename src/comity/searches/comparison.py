@@ -18,7 +18,6 @@ import numpy as np
 from comity.configuration import RUN_SETTINGS, parse_setting, read_toml
 from comity.core.locks import held
 from comity.core.storage import remove_leftovers
-from comity.core.typing import OnRound
 from comity.errors import UserError
 from comity.problems import Problem, register
 from comity.problems import find as find_problem
@@ -26,6 +25,7 @@ from comity.problems.own_table import resolved
 from comity.runs.base import CONFIG
 from comity.runs.checksums import read_json, save_sealed, verify
 from comity.runs.compare import merge, seed_list, spread_of, start
+from comity.runs.events import Notify
 from comity.runs.execute import check_workers
 from comity.runs.notebook import Shown
 from comity.runs.parallel import Job, Work, run_jobs
@@ -95,14 +95,14 @@ def start_searches(
 
 
 def run_search_plan(
-    path: Path, workers: int = 1, on_round: OnRound | None = None, work: Work = execute_search_at
+    path: Path, workers: int = 1, notify: Notify | None = None, work: Work = execute_search_at
 ) -> SearchComparison:
     """Execute the searches of a comparison that are not finished, and tabulate all.
 
     Args:
         path: The directory with the plan.
         workers: The number of processes that share the searches.
-        on_round: Called after each round of any search.
+        notify: Called with each event of any search.
         work: Brings the search in a directory to its end, in a process of its own; a named
             function.
     """
@@ -119,7 +119,7 @@ def run_search_plan(
         unfinished = [s for same in searches.values() for s in same if not s.finished]
         jobs = [Job(search.path, rounds_in_all(search.configuration)) for search in unfinished]
         problem = find_problem(plan["problem"])
-        run_jobs(jobs, work, problem, workers, on_round)
+        run_jobs(jobs, work, problem, workers, notify)
         results = _tabulate(problem.name, searches, path)
         save_sealed(path / RESULTS, results, [PLAN])
     return SearchComparison(path, results, searches)

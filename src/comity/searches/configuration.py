@@ -145,12 +145,16 @@ class SearchConfiguration:
 
     def to_toml(self) -> str:
         """Return the content of ``config.toml``: all settings, with one table per part."""
+        return tomli_w.dumps(self.plain())
+
+    def plain(self) -> dict[str, Any]:
+        """Return all settings, with one table per part, as plain values."""
         values = {name: getattr(self.federation, name) for name in _SHARED}
         values[self.federation.algorithm_name] = self.federation.algorithm_settings
         values[self.problem.learner] = self.federation.learner_settings
         values["search"] = self.search.model_dump()
         values[self.search.generator] = self.generator_settings
-        return tomli_w.dumps(values)
+        return values
 
 
 _SHARED = tuple(name for name in RUN_SETTINGS if name not in ("preferences", "links"))
