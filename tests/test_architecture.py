@@ -81,6 +81,7 @@ OPTIONAL = {
     "cryptography": "comity.federation.keys",
     "grpc": "comity.federation.transports.grpc",
     "mlflow": "comity.callbacks.mlflow",
+    "pandas": "comity.runs.notebook",
     "sgp4": "comity.links.orbits",
     "skyfield": "comity.links.orbits",
     "wandb": "comity.callbacks.wandb",

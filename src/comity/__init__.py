@@ -44,6 +44,8 @@ if TYPE_CHECKING:  # the names of _NAMES, for type checkers
     from comity.problems import Samples as Samples
     from comity.problems.own_table import table_problem as table_problem
     from comity.report.card import export as export
+    from comity.report.objects import figure as figure
+    from comity.report.objects import figures as figures
     from comity.report.plan import plan as plan
     from comity.runs.card import card as card
     from comity.runs.compare import Comparison as Comparison
@@ -73,6 +75,7 @@ _NAMES = {
     "comity.problems": "DataProblem EnvironmentProblem Objective Problem Samples",
     "comity.problems.own_table": "table_problem",
     "comity.report.card": "export",
+    "comity.report.objects": "figure figures",
     "comity.report.plan": "plan",
     "comity.runs.card": "card",
     "comity.runs.compare": "Comparison",

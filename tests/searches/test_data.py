@@ -43,7 +43,7 @@ def test_the_server_holds_rows_that_no_client_has_and_test_rows_stay():
 @pytest.mark.parametrize("spread", [False, True])
 def test_every_candidate_is_trained_by_the_same_clients(spread, tmp_path):
     search = configuration(**DATA, spread=spread, clients=2, candidates=4)
-    mofld = MOFLD(Search.create(tmp_path / "s", search), 1, None)
+    mofld = MOFLD(Search.create(tmp_path / "s", search), 1, lambda event: None)
     one, other = (mofld._configuration(n, weights(0.1, 0.5, 0.6, 0.9)) for n in (0, 1))
     assert one.seed != other.seed
     rows, again = one.get_problem().client_rows(), other.get_problem().client_rows()

@@ -87,7 +87,9 @@ def test_warm_starts_come_from_the_nearest_solved_weight(tmp_path):
 
 
 def test_a_warm_start_starts_from_that_model(tmp_path):
-    mofld = MOFLD(Search.create(tmp_path / "s", configuration(warm_start=True)), 1, None)
+    mofld = MOFLD(
+        Search.create(tmp_path / "s", configuration(warm_start=True)), 1, lambda event: None
+    )
     mofld._iterate(2)
     assert mofld.state.models is not None
     weights = np.array([[0.1, 0.9], [0.9, 0.1]])
@@ -100,7 +102,7 @@ def test_a_warm_start_starts_from_that_model(tmp_path):
 
 
 def test_scratch_candidates_start_from_models_of_their_own(tmp_path):
-    mofld = MOFLD(Search.create(tmp_path / "s", configuration()), 1, None)
+    mofld = MOFLD(Search.create(tmp_path / "s", configuration()), 1, lambda event: None)
     weights = np.array([[0.1, 0.9], [0.9, 0.1]])
     union = mofld._configuration(0, weights)
     one, other = mofld._federations(0, union, [None, None])

@@ -48,8 +48,9 @@ class MLflow(Callback):
             )
         except (MlflowException, OSError) as error:
             raise UserError(
-                f"log: MLflow cannot use experiment '{experiment}' ({_first_line(error)}). Set "
-                "MLFLOW_TRACKING_URI to a server or a database."
+                f"log: MLflow cannot use experiment '{experiment}' ({_sentence(error)}). Set "
+                "MLFLOW_TRACKING_URI to a server; a database needs pip install mlflow, files need "
+                "MLFLOW_ALLOW_FILE_STORE=true."
             ) from None
 
     def on_start(self, event: StartEvent) -> None:
@@ -92,7 +93,7 @@ class MLflow(Callback):
         try:
             yield
         except self._error as error:
-            raise StoppedError(f"MLflow failed: {_first_line(error)}") from None
+            raise StoppedError(f"MLflow failed: {_sentence(error)}") from None
 
 
 def _key(name: str) -> str:
@@ -100,5 +101,7 @@ def _key(name: str) -> str:
     return re.sub(r"[^\w./ -]", "_", name)
 
 
-def _first_line(error: Exception) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0]
+def _sentence(error: Exception) -> str:
+    """Return the first sentence of an error."""
+    text = " ".join(str(error).split()) or type(error).__name__
+    return text.partition(". ")[0].rstrip(".")

@@ -6,10 +6,10 @@ A comparison is a directory of ordinary runs, so it can be interrupted and resum
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import numpy as np
 import tomli_w
@@ -40,7 +40,7 @@ from comity.runs.entries import entry_values, with_attacks, with_encodings
 from comity.runs.events import Notify
 from comity.runs.execute import check_workers, execute_at
 from comity.runs.how_soon import check_target, with_how_soon
-from comity.runs.notebook import Shown
+from comity.runs.notebook import Rows, Shown, Tabular, client_rows, entry_rows
 from comity.runs.parallel import Job, Work, run_jobs
 from comity.runs.places import check_same, entry_names, free_path, make_directory
 from comity.runs.schema import ComparisonResults, ComparisonRow, Metrics, Spread
@@ -53,7 +53,7 @@ Runs = Mapping[tuple[str, str], Sequence[Run]]
 
 
 @dataclass(frozen=True, repr=False)
-class Comparison(Shown):
+class Comparison(Shown, Tabular[Literal["clients", "entries"]]):
     """A finished comparison: its table and the runs behind it."""
 
     path: Path
@@ -62,6 +62,22 @@ class Comparison(Shown):
     """The table, as in ``comparison.json``."""
     runs: dict[tuple[str, str], list[Run]]
     """Runs by (entry, preferences), one per seed."""
+
+    def _tables(self) -> dict[Literal["clients", "entries"], Callable[[], Rows]]:
+        return {
+            "clients": self._client_rows,
+            "entries": lambda: entry_rows(self.results["rows"], ["algorithm", "preferences"]),
+        }
+
+    def _client_rows(self) -> Rows:
+        rows: Rows = []
+        for (entry, preferences), runs in self.runs.items():
+            for run in runs:
+                results = run.results
+                names = list(results["per_client"][0]["objectives"])
+                common = {"algorithm": entry, "preferences": preferences, "seed": results["seed"]}
+                rows += client_rows(results["per_client"], names, **common)
+        return rows
 
 
 def start_comparison(

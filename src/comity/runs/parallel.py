@@ -81,6 +81,8 @@ def run_jobs(
         pool.shutdown(wait=False, cancel_futures=True)
         for process in processes:
             process.terminate()
+        for process in processes:  # which hold the locks of their directories
+            process.join()
         if isinstance(error, BrokenProcessPool):
             raise StoppedError(
                 "a worker process was ended from outside, perhaps for want of memory"

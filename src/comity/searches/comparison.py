@@ -8,10 +8,10 @@ them: they are the control beside which every search is shown.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import numpy as np
 
@@ -27,7 +27,7 @@ from comity.runs.checksums import read_json, save_sealed, verify
 from comity.runs.compare import merge, seed_list, spread_of, start
 from comity.runs.events import Notify
 from comity.runs.execute import check_workers
-from comity.runs.notebook import Shown
+from comity.runs.notebook import Rows, Shown, Tabular, entry_rows, point_rows
 from comity.runs.parallel import Job, Work, run_jobs
 from comity.runs.places import check_same, entry_names, free_path
 from comity.runs.schema import GrowthEntry, SearchComparisonResults, SearchRow
@@ -46,7 +46,7 @@ PLAN, RESULTS = "searches.toml", "searches.json"
 
 
 @dataclass(frozen=True, repr=False)
-class SearchComparison(Shown):
+class SearchComparison(Shown, Tabular[Literal["points", "entries"]]):
     """A finished comparison of searches: its table and the searches behind it."""
 
     path: Path
@@ -55,6 +55,19 @@ class SearchComparison(Shown):
     """The table, as in ``searches.json``."""
     searches: dict[str, list[Search]]
     """Searches by entry, one per seed."""
+
+    def _tables(self) -> dict[Literal["points", "entries"], Callable[[], Rows]]:
+        return {
+            "points": lambda: [
+                row
+                for entry, searches in self.searches.items()
+                for search in searches
+                for row in point_rows(
+                    search.results["front"], search=entry, seed=search.results["seed"]
+                )
+            ],
+            "entries": lambda: entry_rows(self.results["rows"], ["search"]),
+        }
 
 
 def start_searches(
