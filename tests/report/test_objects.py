@@ -39,5 +39,5 @@ def test_figures_are_those_of_the_report(run):
 def test_a_figure_that_there_is_not_is_one_clear_error(run):
     with pytest.raises(UserError, match=r"unknown figure 'fronts'.*front"):
         comity.figure(run, "fronts")
-    with pytest.raises(UserError, match="figure 'cross': .* has nothing to show in it"):
+    with pytest.raises(UserError, match=r"figure 'cross': .* has nothing to show in it"):
         comity.figure(run, "cross")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from comity import report as reports
 from comity import reproductions
@@ -22,6 +22,7 @@ from comity.api.finishing import (
     lacks_report,
     named,
 )
+from comity.api.typed import CompareSettings, RunSettings, SearchSettings
 from comity.callbacks import Callback, notifying
 from comity.errors import UserError
 from comity.problems import Problem
@@ -47,7 +48,7 @@ def run(
     on_round: OnRound | None = None,
     callbacks: Sequence[Callback] = (),
     figures: FigureKind = "png",
-    **settings: Any,
+    **settings: Unpack[RunSettings],
 ) -> Run:
     """Run one federation to its end: ``comity.run("deep-sea-treasure", algorithm="fedpref")``.
 
@@ -80,7 +81,7 @@ def compare(
     on_round: OnRound | None = None,
     callbacks: Sequence[Callback] = (),
     figures: FigureKind = "png",
-    **settings: Any,
+    **settings: Unpack[CompareSettings],
 ) -> Comparison:
     """Run each algorithm under each preference distribution with each seed, and tabulate.
 
@@ -113,7 +114,7 @@ def search(
     on_round: OnRound | None = None,
     callbacks: Sequence[Callback] = (),
     figures: FigureKind = "png",
-    **settings: Any,
+    **settings: Unpack[SearchSettings],
 ) -> Search:
     """Search for a whole front: ``comity.search("deep-sea-treasure", generator="gap")``.
 
@@ -144,7 +145,7 @@ def compare_searches(
     on_round: OnRound | None = None,
     callbacks: Sequence[Callback] = (),
     figures: FigureKind = "png",
-    **settings: Any,
+    **settings: Unpack[SearchSettings],
 ) -> SearchComparison:
     """Run each search with each seed, and tabulate. Random weights always take part.
 
@@ -209,7 +210,7 @@ def pretrain(
     on_round: OnRound | None = None,
     callbacks: Sequence[Callback] = (),
     figures: FigureKind = "png",
-    **settings: Any,
+    **settings: Unpack[RunSettings],
 ) -> Path:
     """Train pFedRLLA's agent on one federation and write it to a file.
 

@@ -88,7 +88,7 @@ class Shown:
         trivial = self.results.get("trivial", {})
         cells.append(["trivial", *[""] * (len(keys) - 1), *(_number(trivial, n) for n in names)])
         about = f"{self.results['problem']}, {len(rows[0]['seeds'])} seeds: {self.path}"
-        return _table([*keys, *names], cells, _caption(self.results, about))
+        return html_table([*keys, *names], cells, _caption(self.results, about))
 
 
 def summary(results: Mapping[str, Any]) -> str:
@@ -127,7 +127,7 @@ def results_html(results: Mapping[str, Any], path: Path) -> str:
         [name, *(_number(values, name) for values in columns.values())]
         for name in results["metrics"]
     ]
-    return _table(["measure", *columns], rows, _caption(results, f"{summary(results)}: {path}"))
+    return html_table(["measure", *columns], rows, _caption(results, f"{summary(results)}: {path}"))
 
 
 def client_rows(clients: Iterable[ClientResult], objectives: Sequence[str], **common: Any) -> Rows:
@@ -237,13 +237,17 @@ def _number(values: Mapping[str, float], name: str) -> str:
     return f"{values[name]:.4g}" if name in values else ""
 
 
-def _table(header: Sequence[str], rows: Iterable[Sequence[str]], caption: str) -> str:
-    """Return a small table as HTML; everything in it is escaped."""
+def html_table(header: Sequence[str], rows: Iterable[Sequence[Any]], caption: str = "") -> str:
+    """Return a small table as HTML; everything in it is escaped.
+
+    Args:
+        header: Names of the columns.
+        rows: Cells of each row.
+        caption: Text above the table; empty: none.
+    """
+    above = f"<caption>{escape(caption)}</caption>" if caption else ""
     top = "".join(f"<th>{escape(name)}</th>" for name in header)
     lines = "".join(
         "<tr>" + "".join(f"<td>{escape(str(cell))}</td>" for cell in row) + "</tr>" for row in rows
     )
-    return (
-        f"<table><caption>{escape(caption)}</caption><thead><tr>{top}</tr></thead>"
-        f"<tbody>{lines}</tbody></table>"
-    )
+    return f"<table>{above}<thead><tr>{top}</tr></thead><tbody>{lines}</tbody></table>"
