@@ -120,10 +120,9 @@ def _tables(parts: Mapping[str, type[Settings]]) -> str:
 
 
 def _names(parts: Mapping[str, type[Settings]]) -> list[str]:
-    """Return the names of the classes that can be tables."""
-    return [
-        _class_name(cls) for name, cls in parts.items() if cls.model_fields and name.isidentifier()
-    ]
+    """Return the names of the classes that can be tables, in the order of imports."""
+    names = [_class_name(v) for k, v in parts.items() if v.model_fields and k.isidentifier()]
+    return sorted(names, key=str.lower)
 
 
 def _class_name(cls: type[Settings]) -> str:
