@@ -16,10 +16,11 @@ RUN = ["run", "german-credit-gender-dp", "--algorithm", "fedavg", "--clients", "
 
 
 def call(*words: str) -> int:
-    with pytest.MonkeyPatch.context() as patch, pytest.raises(SystemExit) as exit:
+    with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "argv", ["comity", *words])
         patch.setattr(comity.report, "write_report", lambda run, kind: None)
-        main()
+        with pytest.raises(SystemExit) as exit:
+            main()
     assert isinstance(exit.value.code, int)
     return exit.value.code
 

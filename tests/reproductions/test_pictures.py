@@ -97,7 +97,7 @@ def test_an_interrupted_pretraining_is_gone_on_with(tmp_path, monkeypatch):
     more = {**TINY, "pretraining": 2, "rows": ["pfedrlla"], "out": tmp_path / "r"}
     monkeypatch.setattr(execute, "_CHECKPOINT_SECONDS", 0.0)
     with pytest.raises(KeyboardInterrupt):
-        reproduce("pfedrlla-1", **more, notify=stop)
+        reproduce("pfedrlla-1", **more, on_round=stop)
     agent = tmp_path / "r" / "agent"
     assert len((agent / "history.jsonl").read_text().splitlines()) == 1
     assert not (tmp_path / "r" / "agent.safetensors").exists()
