@@ -10,6 +10,7 @@ from comity.core.fleet import Fleet
 from comity.federation.engines.embedded import EmbeddedEngine
 from comity.federation.loop import SimulatedLoop
 from comity.federation.server import Server
+from comity.runs.events import Event
 from comity.searches import Search, generators
 from comity.searches.execution import execute_search
 from comity.searches.mofld import MOFLD
@@ -48,7 +49,10 @@ def test_stopped_anywhere_it_ends_as_if_never_stopped(generator, more, tmp_path,
     with pytest.raises(KeyboardInterrupt):
         execute_search(Search.open(broken.path), notify=stopping(7))
     (broken.path / "history.jsonl").write_text("")  # what the checkpoint has is not lost
-    assert contents(execute_search(Search.open(broken.path))) == whole
+    events: list[Event] = []
+    assert contents(execute_search(Search.open(broken.path), notify=events.append)) == whole
+    start, first, *_ = events
+    assert (start.round, first.round) == (7, 8)
 
 
 def test_candidates_trained_together_equal_candidates_trained_apart():

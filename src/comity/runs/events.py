@@ -70,7 +70,7 @@ class RoundEvent(Source):
     """Objective vectors on validation data, one per participant: ``received``, ``trained`` and
     ``kept``, as far as they are known."""
     incidents: tuple[str, ...] = ()
-    """What went wrong in this round, one sentence each."""
+    """Incidents and remarks of this round, one sentence each, as in the history."""
 
     @property
     def text(self) -> str:

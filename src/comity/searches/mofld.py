@@ -67,6 +67,8 @@ class MOFLD:
         """Iterate until a stopping criterion holds."""
         self._restore()
         done = len(self.state.history) * self.configuration.federation.rounds
+        if self._interrupted is not None:
+            done += int(self._interrupted[1]["federations"][0]["done"])
         settings = self.configuration.plain()
         self._notify(StartEvent(**self._source, round=done, settings=settings))
         try:
