@@ -174,7 +174,7 @@ _RUN = """
 import json, resource, sys, tempfile
 import comity
 peaks = []
-def note(done, rounds, text):
+def note(event):
     peaks.append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
 with tempfile.TemporaryDirectory() as folder:
     comity.run(sys.argv[1], algorithm="fedavg", clients=100, participation=0.1, rounds=50, seed=1,

@@ -67,9 +67,9 @@ def test_a_run_is_resumed_by_its_directory_or_as_it_is(drawn):
 
 
 def test_a_comparison_is_resumed_where_it_stopped(drawn):
-    def stop(done: int, total: int, text: str) -> None:
-        assert total == 4
-        if done == 3:
+    def stop(event: comity.RoundEvent) -> None:
+        assert event.total == 4
+        if event.done == 3:
             raise KeyboardInterrupt
 
     entries = ["fedavg", "no-communication"]
@@ -141,7 +141,7 @@ def test_a_run_whose_drawing_was_interrupted_is_drawn(drawn):
     before = (run.path / "history.jsonl").read_bytes()
     (run.path / "report.html").unlink()
     rounds: list[int] = []
-    comity.resume("r", on_round=lambda done, *rest: rounds.append(done))
+    comity.resume("r", on_round=lambda event: rounds.append(event.done))
     assert drawn == ["r", "r"]
     assert rounds == []
     assert (run.path / "history.jsonl").read_bytes() == before

@@ -31,6 +31,7 @@ LEVELS = {
     "federation": 7,
     "runs": 8,
     "testing": 8,
+    "callbacks": 9,
     "searches": 9,
     "report": 10,
     "explore": 10,
@@ -80,8 +81,11 @@ OPTIONAL = {
     "cryptography": "comity.federation.keys",
     "dp_accounting": "comity.configuration.privacy",
     "grpc": "comity.federation.transports.grpc",
+    "mlflow": "comity.callbacks.mlflow",
+    "pandas": "comity.runs.notebook",
     "sgp4": "comity.links.orbits",
     "skyfield": "comity.links.orbits",
+    "wandb": "comity.callbacks.wandb",
 }
 """Libraries of extras with one door each: library -> the only module that imports it."""
 

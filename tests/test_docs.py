@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import re
 import shlex
 import shutil
@@ -10,6 +11,7 @@ import subprocess
 import sys
 from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -106,6 +108,26 @@ def test_examples(script, tmp_path):
     )
     assert done.returncode == 0, done.stderr
     assert (tmp_path / done.stdout.split("pictures: ")[1].strip()).is_file()
+
+
+def test_the_notebook_runs_and_holds_no_outputs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    book = json.loads((ROOT / "examples" / "first-run.ipynb").read_text())
+    cells = [cell for cell in book["cells"] if cell["cell_type"] == "code"]
+    assert all(cell["outputs"] == [] and cell["execution_count"] is None for cell in cells)
+    names: dict[str, Any] = {"__name__": "notebook"}
+    for number, cell in enumerate(cells):
+        exec(compile("".join(cell["source"]), f"cell {number}", "exec"), names)
+    run = names["run"]
+    assert list(names["clients"]["scalarised"]) == [
+        row["scalarised"] for row in run.results["per_client"]
+    ]
+    assert len(names["table"]) == 2 * 2 * 3  # entries, seeds, clients
+    assert [answer.probability for answer in names["accurate"]] != [
+        answer.probability for answer in names["fair"]
+    ]
+    lines = [json.loads(line) for line in Path("rounds.jsonl").read_text().splitlines()]
+    assert [line["metrics"]["validated"] for line in lines[1:-1]] == names["curve"]
 
 
 def test_links_lead_somewhere():

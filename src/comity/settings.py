@@ -5,8 +5,10 @@ The declaration serves validation, error messages, `comity list` and the documen
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, TypeVar
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from types import UnionType
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
@@ -82,8 +84,59 @@ def build(cls: type[S], values: Mapping[str, Any], where: str) -> S:
         ) from None
 
 
-def describe(cls: type[Settings]) -> list[tuple[str, Any, str]]:
-    """Return (name, default, meaning) of each setting, for lists and docs."""
+@dataclass(frozen=True)
+class SettingInfo:
+    """Declaration of a setting, for lists, docs and editors."""
+
+    name: str
+    type: str
+    """Its type as Python writes it: ``Literal['adam', 'sgd']``."""
+    default: Any
+    """Its default; None also where it must be given."""
+    range: str
+    """Its bounds in words: ``above 0, at most 1``; empty where there are none."""
+    help: str
+    """Its meaning."""
+
+    def __str__(self) -> str:
+        about = f"default {self.default}" + (f"; {self.range}" if self.range else "")
+        return f"{self.name} ({about}): {self.help}"
+
+
+def describe(cls: type[Settings]) -> list[SettingInfo]:
+    """Return the declaration of each setting, in order."""
     return [
-        (name, field.default, field.description or "") for name, field in cls.model_fields.items()
+        SettingInfo(
+            name,
+            _type_text(field.annotation),
+            None if field.is_required() else field.default,
+            _range_text(field.metadata),
+            field.description or "",
+        )
+        for name, field in cls.model_fields.items()
     ]
+
+
+def _type_text(annotation: Any) -> str:
+    """Return a type as Python writes it, without what validates it."""
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        return _type_text(arguments[0])
+    if origin is Literal:
+        return f"Literal[{', '.join(map(repr, arguments))}]"
+    if origin in (Union, UnionType):
+        return " | ".join(map(_type_text, arguments))
+    if origin is not None:
+        return f"{origin.__name__}[{', '.join(map(_type_text, arguments))}]"
+    return "None" if annotation is type(None) else str(annotation.__name__)
+
+
+def _range_text(metadata: Iterable[Any]) -> str:
+    """Return bounds in words."""
+    words = {"gt": "above", "ge": "at least", "lt": "below", "le": "at most"}
+    return ", ".join(
+        f"{word} {getattr(bound, name)}"
+        for bound in metadata
+        for name, word in words.items()
+        if getattr(bound, name, None) is not None
+    )

@@ -16,6 +16,7 @@ from rich.table import Table
 from comity import cli
 from comity.cli import terminal
 from comity.errors import StoppedError, UserError
+from tests.events import round_event
 
 
 def call(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -56,8 +57,8 @@ def test_progress_for_a_log_file_has_no_empty_end(monkeypatch, capsys):
     clock = iter(range(0, 1000, 20))
     monkeypatch.setattr(terminal.time, "monotonic", lambda: next(clock))
     with terminal.progress("p, fedavg", "comity resume r") as on_round:
-        on_round(1, 10, "")
-        on_round(2, 10, "validated 0.5")
+        on_round(round_event(done=1, total=10))
+        on_round(round_event(done=2, total=10, metrics={"validated": 0.5}))
     assert capsys.readouterr().err.splitlines() == [
         "p, fedavg: 1/10 rounds",
         "p, fedavg: 2/10 rounds, validated 0.5",
@@ -73,7 +74,7 @@ def test_the_bar_has_no_count_before_the_first_round(monkeypatch, capsys):
     assert "preparing" in told
     assert "rounds" not in told
     with terminal.progress("p", "comity resume r") as on_round:
-        on_round(3, 12, "validated 0.5")
+        on_round(round_event(done=3, total=12, metrics={"validated": 0.5}))
     assert "3/12 rounds" in capsys.readouterr().err
 
 

@@ -19,7 +19,7 @@ import json, resource, sys
 import comity, comity.runs.execute
 comity.runs.execute._CHECKPOINT_SECONDS = 0  # one in every round
 peaks = []
-def note(done, rounds, text):
+def note(event):
     peaks.append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
 comity.run(
     "usps-mlp", algorithm=sys.argv[1], clients=100, participation=0.1, rounds=50, seed=1,

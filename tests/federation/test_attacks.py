@@ -32,6 +32,7 @@ from comity.runs.directory import Run
 from comity.runs.entries import with_attacks
 from comity.runs.execute import execute
 from comity.searches.configuration import configure_search
+from tests.events import stopping
 from tests.links.plans import passes, plan
 from tests.tiny import tiny
 
@@ -269,12 +270,8 @@ def test_a_run_is_the_same_with_two_workers_and_after_an_interruption(bare, tmp_
     shared = finished(tmp_path / "shared", workers=2, attack=attack)
     stopped = Run.create(tmp_path / "stopped", attacking(attack, rounds=3))
 
-    def stop(done: int, rounds: int, progress: object) -> None:
-        if done == 2:
-            raise KeyboardInterrupt
-
     with pytest.raises(KeyboardInterrupt):
-        execute(stopped, on_round=stop)
+        execute(stopped, notify=stopping(2))
     execute(Run.open(tmp_path / "stopped"))
     for name in ("results.json", "history.jsonl"):
         contents = [(run.path / name).read_bytes() for run in (whole, shared, stopped)]

@@ -22,6 +22,7 @@ from comity.runs.directory import Run
 from comity.runs.execute import execute
 from comity.runs.plans import make_plan
 from comity.searches.configuration import configure_search
+from tests.events import stopping
 from tests.tiny import tiny
 
 
@@ -206,12 +207,9 @@ def test_stopped_between_two_windows(contacts, tmp_path, monkeypatch):
     configuration = neighbours(algorithm="fedpref", links=links, keep="last")
     whole = execute(Run.create(tmp_path / "whole", configuration))
 
-    def stop(done: int, total: int, text: str) -> None:
-        raise KeyboardInterrupt
-
     broken = Run.create(tmp_path / "broken", configuration)
     with pytest.raises(KeyboardInterrupt):
-        execute(broken, on_round=stop)
+        execute(broken, notify=stopping(1))
     assert broken.load_checkpoint() is not None
     resumed = resume(broken.path)
     for file in ("history.jsonl", "results.json", "models/client-1.safetensors"):

@@ -65,9 +65,9 @@ def _names() -> list[str]:
     """Return the names of all settings, with their tables."""
     names = [*RUN_SETTINGS]
     for name, cls in algorithms().items():
-        names += [f"{name}.{setting}" for setting, _, _ in describe(cls)]
+        names += [f"{name}.{each.name}" for each in describe(cls)]
     for name, (_, settings) in LEARNERS.items():
-        names += [f"{name}.{setting}" for setting, _, _ in describe(settings)]
+        names += [f"{name}.{each.name}" for each in describe(settings)]
     return sorted(names)
 
 

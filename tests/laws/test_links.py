@@ -13,6 +13,7 @@ from comity.core.storage import load_values
 from comity.errors import UserError
 from comity.runs.directory import Run
 from comity.runs.execute import execute
+from tests.events import stopping
 from tests.laws.conftest import ALGORITHMS, data_of
 from tests.laws.test_runs import contents, outcome
 from tests.links.plans import always, passes, plan
@@ -107,14 +108,9 @@ def test_killed_after_any_round_and_resumed(algorithm, rounds, contacts, tmp_pat
     )
     whole = outcome(tmp_path / "whole", configuration)
     for after in rounds:
-
-        def stop(done: int, total: int, text: str, after: int = after) -> None:
-            if done == after:
-                raise KeyboardInterrupt
-
         broken = Run.create(tmp_path / f"broken-{after}", configuration)
         with pytest.raises(KeyboardInterrupt):
-            execute(broken, on_round=stop)
+            execute(broken, notify=stopping(after))
         assert contents(resume(broken.path)) == whole
 
 

@@ -22,6 +22,7 @@ from comity.federation.record import RoundRecord
 from comity.federation.server import Server
 from comity.runs.directory import Run
 from comity.runs.execute import execute
+from tests.events import stopping
 from tests.laws.conftest import ALGORITHMS, data_of
 from tests.laws.test_rules import SETTINGS, random_round, relabelled
 from tests.laws.test_runs import contents, outcome
@@ -71,13 +72,9 @@ def test_1_and_5_repeatable_and_resumed(name, tmp_path):
     configuration = without_server(name, participation=0.75, guard=True, rounds=3)
     whole = outcome(tmp_path / "whole", configuration)
 
-    def stop(done: int, total: int, text: str) -> None:
-        if done == 2:
-            raise KeyboardInterrupt
-
     broken = Run.create(tmp_path / "broken", configuration)
     with pytest.raises(KeyboardInterrupt):
-        execute(broken, on_round=stop)
+        execute(broken, notify=stopping(2))
     assert contents(resume(broken.path)) == whole
 
 

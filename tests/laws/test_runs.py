@@ -24,6 +24,7 @@ from comity.problems import EnvironmentProblem
 from comity.problems import find as find_problem
 from comity.runs.directory import Run
 from comity.runs.execute import execute
+from tests.events import stopping
 from tests.laws.conftest import EVERYBODY
 from tests.tiny import tiny
 
@@ -123,13 +124,9 @@ def test_5_stop_anywhere_with_more_to_remember(values, tmp_path):
     configuration = tiny(**{"problem": "tiny-people", "preferences": "equidistant", **values})
     whole = outcome(tmp_path / "whole", configuration)
 
-    def stop(done: int, total: int, text: str) -> None:
-        if done == 2:
-            raise KeyboardInterrupt
-
     broken = Run.create(tmp_path / "broken", configuration)
     with pytest.raises(KeyboardInterrupt):
-        execute(broken, on_round=stop)
+        execute(broken, notify=stopping(2))
     assert contents(resume(broken.path)) == whole
 
 
@@ -139,13 +136,9 @@ def test_5_stop_anywhere(case, tmp_path, after):
     configuration = tiny(**case, **absent)
     whole = outcome(tmp_path / "whole", configuration)
 
-    def stop(done: int, total: int, text: str) -> None:
-        if done == after:
-            raise KeyboardInterrupt
-
     broken = Run.create(tmp_path / "broken", configuration)
     with pytest.raises(KeyboardInterrupt):
-        execute(broken, on_round=stop)
+        execute(broken, notify=stopping(after))
     # rounds that were recorded after the checkpoint are cut back
     broken.append_history({"round": 99})
     assert contents(resume(broken.path)) == whole

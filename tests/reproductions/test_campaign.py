@@ -11,6 +11,7 @@ import tomli_w
 from comity.errors import UserError
 from comity.reproductions import TABLES, reproduce
 from comity.reproductions.campaign import Campaign, Kind, execute_campaign
+from tests.events import round_event
 
 PLANS = {"paper": {"problem": "p", "guard": False}, "ours": {"problem": "p", "guard": True}}
 
@@ -21,9 +22,9 @@ def start(problem, *, out, **settings):
     return out
 
 
-def execute(path, workers, on_round, **options):
-    on_round(1, 2, path.name)
-    on_round(2, 2, path.name)
+def execute(path, workers, notify, **options):
+    for number in (1, 2):
+        notify(round_event(run=path.name, round=number, done=number, total=2))
     return SimpleNamespace(path=path, workers=workers, options=options)
 
 
@@ -38,7 +39,11 @@ def test_comparisons_share_one_progress_and_one_table(tmp_path):
     ticks = []
     out = tmp_path / "r"
     done = execute_campaign(
-        "t-1", campaign(), out=out, workers=3, on_round=lambda *tick: ticks.append(tick)
+        "t-1",
+        campaign(),
+        out=out,
+        workers=3,
+        notify=lambda event: ticks.append((event.done, event.total, event.run)),
     )
     assert ticks == [(1, 4, "paper"), (2, 4, "paper"), (3, 4, "ours"), (4, 4, "ours")]
     assert (

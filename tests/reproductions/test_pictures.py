@@ -106,7 +106,7 @@ def test_an_interrupted_pretraining_is_gone_on_with(tmp_path, monkeypatch):
     assert len((agent / "history.jsonl").read_text().splitlines()) == 3, "two rounds and the end"
 
 
-def stop(done, total, text):
+def stop(event):
     raise KeyboardInterrupt
 
 

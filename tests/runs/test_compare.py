@@ -24,6 +24,7 @@ from comity.runs.compare import (
     with_common_reference,
 )
 from comity.runs.entries import split_entries, with_encodings
+from comity.runs.events import Event, RoundEvent
 
 SHORT = {"clients": 2, "rounds": 1, "chunk": 2}
 
@@ -153,9 +154,11 @@ def test_runs_are_keyed_by_entry_and_preferences(tmp_path):
         out=tmp_path / "c",
         **SHORT,
     )
-    rounds: list[tuple[int, int]] = []
-    comparison = run_plan(path, on_round=lambda done, total, text: rounds.append((done, total)))
-    assert rounds == [(done, 8) for done in range(1, 9)]
+    events: list[Event] = []
+    comparison = run_plan(path, notify=events.append)
+    rounds = [event for event in events if isinstance(event, RoundEvent)]
+    assert [(event.done, event.total) for event in rounds] == [(done, 8) for done in range(1, 9)]
+    assert len(events) == 24  # eight runs of one round: start, round, end
     assert list(comparison.runs) == [(entry, kind) for entry in entries for kind in kinds]
     row = comparison.results["rows"][0]
     runs = comparison.runs["fedavg", "dirichlet"]

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import comity.report
-from comity.core.progress import Progress
 from comity.errors import UserError
 from comity.runs import execute as module
 from comity.runs.directory import Run
 from comity.runs.execute import check_workers, execute, execute_at, free_path, start_run
+from tests.events import stopping
 from tests.tiny import tiny
 
 
@@ -49,13 +50,18 @@ def test_execution_tells_every_round_and_draws_nothing(tmp_path, monkeypatch):
         raise AssertionError("execution must not draw")
 
     monkeypatch.setattr(comity.report, "write_report", fail)
-    rounds: list[tuple[int, int]] = []
+    events: list[Any] = []
     configuration = tiny(clients=2, rounds=3, algorithm="fedavg")
     run = execute(
         Run.create(tmp_path / "a", configuration),
-        on_round=lambda done, total, text: rounds.append((done, total)),
+        notify=events.append,
     )
-    assert rounds == [(1, 3), (2, 3), (3, 3)]
+    assert [type(event).__name__ for event in events] == [
+        *("StartEvent", "RoundEvent", "RoundEvent", "RoundEvent", "EndEvent")
+    ]
+    assert [(event.round, event.done, event.total) for event in events[1:-1]] == [
+        *((1, 1, 3), (2, 2, 3), (3, 3, 3))
+    ]
     assert [line["round"] for line in run.history[:-1]] == [1, 2, 3]
     assert {path.name for path in run.path.iterdir()} == {
         *("checksums.json", "config.toml", "history.jsonl", "models", "results.json"),
@@ -63,7 +69,7 @@ def test_execution_tells_every_round_and_draws_nothing(tmp_path, monkeypatch):
     }
     assert set(run.spent) == {"clients", "server"}
     other = Run.create(tmp_path / "b", configuration)
-    execute_at(other.path, lambda done, total, text: None)
+    execute_at(other.path, lambda event: None)
     assert other.results == run.results
 
 
@@ -84,16 +90,12 @@ def test_a_run_continues_from_its_checkpoint(tmp_path, monkeypatch):
     configuration = tiny(clients=2, rounds=3, algorithm="fedavg")
     run = Run.create(tmp_path / "a", configuration)
 
-    def stop(done: int, total: int, text: str) -> None:
-        if done == 2:
-            raise KeyboardInterrupt
-
     with pytest.raises(KeyboardInterrupt):
-        execute(run, on_round=stop)
+        execute(run, notify=stopping(2))
     assert len(run.history) == 2
-    rounds: list[int] = []
-    execute(run, on_round=lambda done, total, text: rounds.append(done))
-    assert rounds == [3]
+    events: list[Any] = []
+    execute(run, notify=events.append)
+    assert [event.round for event in events[:-1]] == [2, 3]  # it goes on after round 2
     whole = execute(Run.create(tmp_path / "b", configuration))
     np.testing.assert_array_equal(run.vectors, whole.vectors)
 
@@ -117,11 +119,12 @@ def test_arrays_of_the_server_are_found_in_the_checkpoint_of_older_runs(tmp_path
     assert run.server_arrays["agent.w"].tolist() == [0.0, 0.0, 0.0]
 
 
-def progress_of(path: Path, **settings: object) -> tuple[Run, list[Progress]]:
-    told: list[Progress] = []
+def events_of(path: Path, **settings: object) -> tuple[Run, list[Any]]:
+    """Return a run and the events of its rounds."""
+    events: list[Any] = []
     run = Run.create(path, tiny(algorithm="fedavg", problem="tiny-people", **settings))
-    execute(run, on_round=lambda done, total, progress: told.append(progress))
-    return run, told
+    execute(run, notify=events.append)
+    return run, events[1:-1]
 
 
 def scalarised(run: Run, vectors: object) -> float:
@@ -129,12 +132,12 @@ def scalarised(run: Run, vectors: object) -> float:
     return float(values.sum(axis=1).mean())
 
 
-def test_progress_has_the_values_of_the_round(tmp_path):
-    run, told = progress_of(tmp_path / "a", clients=2, rounds=2)
-    assert [progress.round for progress in told] == [1, 2]
-    assert {progress.run for progress in told} == {str(tmp_path / "a")}
+def test_an_event_has_the_values_of_the_round(tmp_path):
+    run, events = events_of(tmp_path / "a", clients=2, rounds=2)
+    assert [event.round for event in events] == [1, 2]
+    assert {event.run for event in events} == {str(tmp_path / "a")}
     names = [objective.name for objective in run.configuration.get_problem().objectives]
-    for progress, line in zip(told, run.history, strict=False):
+    for event, line in zip(events, run.history, strict=False):
         kinds = [kind for kind in ("received", "trained", "kept") if line[kind] is not None]
         wanted = {
             f"{kind}/{name}": np.mean([vector[place] for vector in line[kind]])
@@ -143,38 +146,38 @@ def test_progress_has_the_values_of_the_round(tmp_path):
         }
         wanted["validated"] = scalarised(run, line["kept"])
         wanted |= {"bytes_up": line["bytes_up"], "bytes_down": line["bytes_down"]}
-        assert progress.metrics == pytest.approx(wanted)
-        assert progress == f"validated {wanted['validated']:.3g}"
+        assert event.metrics == pytest.approx(wanted)
+        assert event.text == f"validated {wanted['validated']:.3g}"
 
 
-def test_progress_is_about_the_models_that_will_be_handed_over(tmp_path):
+def test_an_event_is_about_the_models_that_will_be_handed_over(tmp_path):
     settings = {"clients": 2, "rounds": 3, "keep": "last"}
-    run, told = progress_of(tmp_path / "a", **settings)
+    run, events = events_of(tmp_path / "a", **settings)
     second = scalarised(run, run.history[1]["received"])
-    assert told[1] == f"validated (last) {second:.3g}"
-    assert told[1].metrics["validated"] == pytest.approx(second)
-    tuned, told = progress_of(tmp_path / "b", **settings, fine_tune="replace-last")
+    assert events[1].text == f"validated (last) {second:.3g}"
+    assert events[1].metrics["validated"] == pytest.approx(second)
+    tuned, events = events_of(tmp_path / "b", **settings, fine_tune="replace-last")
     trained = scalarised(tuned, tuned.history[2]["trained"])
-    assert told[2].metrics["validated"] == pytest.approx(trained)
-    every, told = progress_of(tmp_path / "c", **settings, evaluate_every=3)
+    assert events[2].metrics["validated"] == pytest.approx(trained)
+    every, events = events_of(tmp_path / "c", **settings, evaluate_every=3)
     # evaluated as if it were the end, which it is
-    assert told[2].metrics["validated"] == pytest.approx(
+    assert events[2].metrics["validated"] == pytest.approx(
         scalarised(every, every.history[3]["received"])
     )
 
 
-def test_progress_is_of_honest_clients(tmp_path):
-    run, told = progress_of(tmp_path / "a", clients=4, rounds=2, attack="sign-flip:2")
+def test_an_event_is_of_honest_clients(tmp_path):
+    run, events = events_of(tmp_path / "a", clients=4, rounds=2, attack="sign-flip:2")
     honest = [client for client in range(4) if client not in run.configuration.attackers]
     kept = np.array(run.history[1]["kept"], dtype=float)[honest]
     preferences = run.configuration.get_preferences()[honest]
-    assert told[1].metrics["validated"] == pytest.approx((kept * preferences).sum(axis=1).mean())
+    assert events[1].metrics["validated"] == pytest.approx((kept * preferences).sum(axis=1).mean())
     name = run.configuration.get_problem().objectives[0].name
-    assert told[1].metrics[f"kept/{name}"] == pytest.approx(kept[:, 0].mean())
-    every, told = progress_of(
+    assert events[1].metrics[f"kept/{name}"] == pytest.approx(kept[:, 0].mean())
+    every, events = events_of(
         tmp_path / "b", clients=4, rounds=2, attack="sign-flip:2", keep="last", evaluate_every=2
     )
     received = np.array(every.history[2]["received"], dtype=float)[honest]
-    assert told[1].metrics["validated"] == pytest.approx(
+    assert events[1].metrics["validated"] == pytest.approx(
         (received * preferences).sum(axis=1).mean()
     )

@@ -8,20 +8,21 @@ from pathlib import Path
 
 import pytest
 
-from comity.core.typing import OnRound
 from comity.errors import StoppedError
 from comity.problems import find
+from comity.runs.events import Notify
 from comity.runs.parallel import Job, run_jobs
+from tests.events import round_event
 
 
-def write_process(path: Path, on_round: OnRound) -> None:
+def write_process(path: Path, notify: Notify) -> None:
     """Write down which process did the job."""
-    on_round(1, 2, "first")
-    on_round(2, 2, "second")
+    notify(round_event(run=path.name, round=1, done=1))
+    notify(round_event(run=path.name, round=2, done=2))
     path.write_text(str(os.getpid()))
 
 
-def fail(path: Path, on_round: OnRound) -> None:
+def fail(path: Path, notify: Notify) -> None:
     raise ValueError(path.name)
 
 
@@ -35,7 +36,7 @@ def test_progress_is_counted_over_all_jobs(workers, tmp_path):
         write_process,
         problem,
         workers,
-        lambda done, total, text: rounds.append((done, total)),
+        lambda event: rounds.append((event.done, event.total)),
     )
     assert rounds == [(1, 4), (2, 4), (3, 4), (4, 4)]
     alone = [job.path.read_text() == str(os.getpid()) for job in jobs]
@@ -48,7 +49,7 @@ def test_the_fault_of_a_job_reaches_its_caller(tmp_path):
         run_jobs(jobs, fail, find("deep-sea-treasure"), 2, None)
 
 
-def die(path: Path, on_round: OnRound) -> None:
+def die(path: Path, notify: Notify) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 

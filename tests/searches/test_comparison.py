@@ -23,9 +23,9 @@ from tests.tiny import TINY
 TINIER = {**{k: v for k, v in SMALL.items() if k != "control"}, "iterations": 2}
 
 
-def count_work(path, on_round):
+def count_work(path, notify):
     (path.parent / f"{path.name}.worked").touch()
-    execute_search_at(path, on_round)
+    execute_search_at(path, notify)
 
 
 def test_started_executed_and_opened_again(tmp_path):

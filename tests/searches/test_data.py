@@ -13,6 +13,7 @@ from comity.searches import Search
 from comity.searches.evaluation import SampleEvaluation, evaluation_of
 from comity.searches.execution import execute_search
 from comity.searches.mofld import MOFLD
+from tests.events import stopping
 from tests.searches.small import configuration, contents, made
 from tests.tiny import PEOPLE
 
@@ -42,7 +43,7 @@ def test_the_server_holds_rows_that_no_client_has_and_test_rows_stay():
 @pytest.mark.parametrize("spread", [False, True])
 def test_every_candidate_is_trained_by_the_same_clients(spread, tmp_path):
     search = configuration(**DATA, spread=spread, clients=2, candidates=4)
-    mofld = MOFLD(Search.create(tmp_path / "s", search), 1, None)
+    mofld = MOFLD(Search.create(tmp_path / "s", search), 1, lambda event: None)
     one, other = (mofld._configuration(n, weights(0.1, 0.5, 0.6, 0.9)) for n in (0, 1))
     assert one.seed != other.seed
     rows, again = one.get_problem().client_rows(), other.get_problem().client_rows()
@@ -135,13 +136,9 @@ def test_stopped_anywhere_it_ends_as_if_never_stopped(more, tmp_path, monkeypatc
     monkeypatch.setattr("comity.searches.mofld._CHECKPOINT_SECONDS", 0.0)
     whole = contents(made(tmp_path, "whole", **DATA, **more))
 
-    def stop(done: int, total: int, text: str) -> None:
-        if done == 5:
-            raise KeyboardInterrupt
-
     broken = Search.create(tmp_path / "broken", configuration(**DATA, **more))
     with pytest.raises(KeyboardInterrupt):
-        execute_search(broken, on_round=stop)  # inside the second iteration
+        execute_search(broken, notify=stopping(5))  # inside the second iteration
     assert contents(execute_search(Search.open(broken.path))) == whole
 
 

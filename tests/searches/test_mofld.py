@@ -10,9 +10,11 @@ from comity.core.fleet import Fleet
 from comity.federation.engines.embedded import EmbeddedEngine
 from comity.federation.loop import SimulatedLoop
 from comity.federation.server import Server
+from comity.runs.events import Event
 from comity.searches import Search, generators
 from comity.searches.execution import execute_search
 from comity.searches.mofld import MOFLD
+from tests.events import stopping
 from tests.searches.small import configuration, contents, made
 from tests.tiny import TINY
 
@@ -39,22 +41,18 @@ def test_stopped_anywhere_it_ends_as_if_never_stopped(generator, more, tmp_path,
     monkeypatch.setattr("comity.searches.mofld._CHECKPOINT_SECONDS", 0.0)
     whole = contents(made(tmp_path, "whole", generator=generator, **more))
 
-    def stop_at(number):
-        def tell(done, total, text):
-            if done == number:
-                raise KeyboardInterrupt
-
-        return tell
-
     broken = Search.create(tmp_path / "broken", configuration(generator=generator, **more))
     with pytest.raises(KeyboardInterrupt):
-        execute_search(broken, on_round=stop_at(5))  # inside the second iteration
+        execute_search(broken, notify=stopping(5))  # inside the second iteration
     assert len(broken.history) == 1
     broken.append_history({"iteration": 99})
     with pytest.raises(KeyboardInterrupt):
-        execute_search(Search.open(broken.path), on_round=stop_at(7))
+        execute_search(Search.open(broken.path), notify=stopping(7))
     (broken.path / "history.jsonl").write_text("")  # what the checkpoint has is not lost
-    assert contents(execute_search(Search.open(broken.path))) == whole
+    events: list[Event] = []
+    assert contents(execute_search(Search.open(broken.path), notify=events.append)) == whole
+    start, first, *_ = events
+    assert (start.round, first.round) == (7, 8)
 
 
 def test_candidates_trained_together_equal_candidates_trained_apart():
@@ -93,7 +91,9 @@ def test_warm_starts_come_from_the_nearest_solved_weight(tmp_path):
 
 
 def test_a_warm_start_starts_from_that_model(tmp_path):
-    mofld = MOFLD(Search.create(tmp_path / "s", configuration(warm_start=True)), 1, None)
+    mofld = MOFLD(
+        Search.create(tmp_path / "s", configuration(warm_start=True)), 1, lambda event: None
+    )
     mofld._iterate(2)
     assert mofld.state.models is not None
     weights = np.array([[0.1, 0.9], [0.9, 0.1]])
@@ -106,7 +106,7 @@ def test_a_warm_start_starts_from_that_model(tmp_path):
 
 
 def test_scratch_candidates_start_from_models_of_their_own(tmp_path):
-    mofld = MOFLD(Search.create(tmp_path / "s", configuration()), 1, None)
+    mofld = MOFLD(Search.create(tmp_path / "s", configuration()), 1, lambda event: None)
     weights = np.array([[0.1, 0.9], [0.9, 0.1]])
     union = mofld._configuration(0, weights)
     one, other = mofld._federations(0, union, [None, None])

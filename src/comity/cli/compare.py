@@ -11,6 +11,7 @@ from comity.cli.options import (
     COMPARED,
     FIGURES,
     LINKS,
+    LOG,
     RUN,
     Json,
     Out,
@@ -19,6 +20,7 @@ from comity.cli.options import (
     Set,
     Workers,
     apply_settings,
+    loggers_of,
     named,
     pop_problem,
     read_config,
@@ -36,7 +38,7 @@ _SHARED = (
 )
 
 
-@with_settings({name: RUN[name] for name in _SHARED} | COMPARED | LINKS | FIGURES)
+@with_settings({name: RUN[name] for name in _SHARED} | COMPARED | LINKS | FIGURES | LOG)
 def compare(
     *,
     algorithms: Annotated[
@@ -64,7 +66,7 @@ def compare(
 
     wrapper = values.pop("wrapper", None)  # further entries, not a setting of all
     encodings = values.pop("encodings", None)
-    figures = values.pop("figures", "png")
+    figures, callbacks = values.pop("figures", "png"), loggers_of(values)
     attacks = values.pop("attacks", None)
     values = with_links(read_config(config), values) | named(problem) | values
     apply_settings(values, settings)
@@ -82,4 +84,4 @@ def compare(
         out=out,
         **values,
     )
-    show(carry_out(path, path.name, workers, figures), as_json)
+    show(carry_out(path, path.name, workers, figures, callbacks=callbacks), as_json)

@@ -128,8 +128,8 @@ def _preset_entry(entry: PresetEntry) -> dict[str, Any]:
 
 def _settings(cls: Any, defaults: Any) -> list[dict[str, Any]]:
     return [
-        {"name": name, "default": defaults.get(name, default), "meaning": meaning}
-        for name, default, meaning in describe(cls)
+        {"name": each.name, "default": defaults.get(each.name, each.default), "meaning": each.help}
+        for each in describe(cls)
     ]
 
 

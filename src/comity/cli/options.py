@@ -13,11 +13,14 @@ from collections.abc import Callable, Mapping
 from functools import wraps
 from math import inf
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import typer
 
 from comity.errors import UserError
+
+if TYPE_CHECKING:
+    from comity.callbacks import Callback
 
 
 class SettingOption(NamedTuple):
@@ -128,6 +131,15 @@ FIGURES = {
     "figures": SettingOption(Literal["png", "pdf", "svg"], "Pictures as pdf or svg, too."),
 }
 """Option for the format of pictures; not a setting of the run."""
+
+LOG = {
+    "log": SettingOption(
+        list[str],
+        "Log each round: jsonl:FILE, tensorboard:DIRECTORY, mlflow[:EXPERIMENT] or "
+        "wandb[:PROJECT]; may be repeated.",
+    ),
+}
+"""Option for loggers; not a setting of the run."""
 
 CHARTER = {
     "charter": SettingOption(Path, "Simulate the session of a charter, exactly as it is."),
@@ -267,6 +279,13 @@ def seeds_of(text: str) -> int | list[int]:
     if not numbers or min(numbers) < 0 or ("," not in text and not 1 <= numbers[0] <= 10_000):
         raise UserError(f"--seeds {text}: give a number of seeds (5) or a list (11,17,29).")
     return numbers if "," in text else numbers[0]
+
+
+def loggers_of(values: dict[str, Any]) -> list[Callback]:
+    """Take ``--log`` out of the values of the command line, and return the loggers."""
+    from comity.callbacks import logger
+
+    return [logger(text) for text in values.pop("log", [])]
 
 
 def workers_of(workers: int | None, most: float = inf) -> int:

@@ -8,11 +8,13 @@ from typing import Annotated, Any
 import typer
 
 from comity.cli.options import (
+    LOG,
     RUN,
     Problem,
     Set,
     Workers,
     apply_settings,
+    loggers_of,
     named,
     with_settings,
 )
@@ -22,7 +24,7 @@ from comity.errors import UserError, unknown
 _SHARED = ("clients", "rounds", "seed", "partition", "sizes", "split_ratio", "participation")
 
 
-@with_settings({name: RUN[name] for name in _SHARED})
+@with_settings({name: RUN[name] for name in _SHARED} | LOG)
 def pretrain(
     *,
     algorithm: Annotated[str, typer.Argument(help="What has something to train: pfedrlla.")],
@@ -49,6 +51,7 @@ def pretrain(
     if out is None:
         raise UserError("out is missing: name the file to write, e.g. --out agent.safetensors.")
     check_target(out)
+    callbacks = loggers_of(values)
     if finished is not None:
         trained = Run.open(finished)
     else:
@@ -60,6 +63,6 @@ def pretrain(
             f"comity pretrain {ALGORITHM} --from {trained.path} --out {out}"
         )
         title = f"{trained.configuration.problem_name}, {ALGORITHM} pretraining"
-        carry_out(trained, title, workers, go_on=again)
+        carry_out(trained, title, workers, go_on=again, callbacks=callbacks)
     save_agent(trained, out)
     print(f"Agent: {out} (--set {ALGORITHM}.agent={out})\nRun:   {trained.path}")

@@ -10,11 +10,13 @@ import typer
 
 from comity.cli.options import (
     FIGURES,
+    LOG,
     Json,
     Set,
     SettingOption,
     Workers,
     apply_settings,
+    loggers_of,
     seeds_of,
     with_settings,
     workers_of,
@@ -30,7 +32,7 @@ _OPTIONS = {
 """Arguments of a table's plan."""
 
 
-@with_settings(_OPTIONS | FIGURES)
+@with_settings(_OPTIONS | FIGURES | LOG)
 def reproduce(
     *,
     table: Annotated[str | None, typer.Argument(help="The table's name, as in --list.")] = None,
@@ -76,6 +78,7 @@ def reproduce(
         values["preferences"] = values["preferences"].split()
     if "protocol" in values and table not in federations.TABLES:
         raise UserError(f"--protocol means nothing for {table}: it has one, or its runs show both.")
+    callbacks = loggers_of(values)
     apply_settings(values, settings)
     path = out if out is not None else free_path(*filter(None, (table, values.get("only"))))
     with progress(table, f"the same command and --out {path}") as on_round:
@@ -85,6 +88,7 @@ def reproduce(
             out=path,
             workers=workers_of(workers),
             on_round=on_round,
+            callbacks=callbacks,
             **values,
         )
     if as_json:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,6 +14,7 @@ from comity.cli.options import (
     CHARTER,
     FIGURES,
     LINKS,
+    LOG,
     RUN,
     Json,
     Out,
@@ -20,6 +22,7 @@ from comity.cli.options import (
     Set,
     Workers,
     apply_settings,
+    loggers_of,
     named,
     read_config,
     with_links,
@@ -31,12 +34,13 @@ from comity.errors import UserError
 
 if TYPE_CHECKING:
     from comity.api import Finished
+    from comity.callbacks import Callback
     from comity.report import FigureKind
     from comity.runs.directory import Run
     from comity.searches import Search
 
 
-@with_settings(RUN | LINKS | FIGURES | CHARTER)
+@with_settings(RUN | LINKS | FIGURES | LOG | CHARTER)
 def run(
     *,
     problem: Problem = None,
@@ -51,7 +55,7 @@ def run(
     from comity.runs.execute import start_run
 
     figures, charter = values.pop("figures", "png"), values.pop("charter", None)
-    sites = values.pop("site", None) or []
+    sites, callbacks = values.pop("site", None) or [], loggers_of(values)
     if charter is None and sites:
         raise UserError("--site means nothing without --charter.")
     values = with_links(read_config(config), values) | named(problem) | values
@@ -59,7 +63,7 @@ def run(
     started = start_run(values, out) if charter is None else _session(charter, sites, values, out)
     configuration = started.configuration
     title = f"{configuration.problem_name}, {configuration.label}"
-    show(carry_out(started, title, workers, figures), as_json)
+    show(carry_out(started, title, workers, figures, callbacks=callbacks), as_json)
 
 
 def _session(charter: Path, sites: list[Path], values: dict[str, Any], out: Path | None) -> Run:
@@ -84,7 +88,7 @@ def _session(charter: Path, sites: list[Path], values: dict[str, Any], out: Path
     return started
 
 
-@with_settings(FIGURES)
+@with_settings(FIGURES | LOG)
 def resume(
     *,
     path: Annotated[Path, typer.Argument(help="A run, search or comparison that stopped.")],
@@ -95,10 +99,11 @@ def resume(
     """Continue an interrupted run, search or comparison; it ends as if never interrupted."""
     from comity import api
 
+    figures, callbacks = values.pop("figures", "png"), loggers_of(values)
     started = path if api.is_comparison(path) else api.open_directory(path)
     if not isinstance(started, Path) and api.lacks_report(started):
         print(f"{path} is finished; only its report is missing, and is drawn now.", file=sys.stderr)
-    show(carry_out(started, str(path), workers, values.get("figures", "png")), as_json)
+    show(carry_out(started, str(path), workers, figures, callbacks=callbacks), as_json)
 
 
 def carry_out(
@@ -107,6 +112,7 @@ def carry_out(
     workers: int | None,
     figures: FigureKind = "png",
     go_on: str | None = None,
+    callbacks: Sequence[Callback] = (),
 ) -> Finished:
     """Bring something started to its end under a progress bar.
 
@@ -116,13 +122,16 @@ def carry_out(
         workers: Processes to use; None: as many as are useful here.
         figures: Format in which pictures are written beside PNG.
         go_on: How to go on after Ctrl-C; default: ``comity resume``.
+        callbacks: Loggers.
     """
     from comity import api
 
     path = started if isinstance(started, Path) else started.path
     processes = workers_of(workers, _useful_workers(started))
     with progress(title, go_on or f"comity resume {path}") as on_round:
-        return api.resume(started, workers=processes, on_round=on_round, figures=figures)
+        return api.resume(
+            started, workers=processes, on_round=on_round, callbacks=callbacks, figures=figures
+        )
 
 
 def _useful_workers(started: Run | Search | Path) -> float:

@@ -9,6 +9,7 @@ import typer
 
 from comity.cli.options import (
     FIGURES,
+    LOG,
     SEARCH,
     SEARCH_FEDERATION,
     Json,
@@ -17,6 +18,7 @@ from comity.cli.options import (
     Set,
     Workers,
     apply_settings,
+    loggers_of,
     named,
     pop_problem,
     read_config,
@@ -27,7 +29,7 @@ from comity.cli.run import carry_out
 from comity.cli.terminal import show
 
 
-@with_settings(SEARCH | SEARCH_FEDERATION | FIGURES)
+@with_settings(SEARCH | SEARCH_FEDERATION | FIGURES | LOG)
 def search(
     *,
     problem: Problem = None,
@@ -47,6 +49,7 @@ def search(
     from comity.searches.execution import start_search
 
     generator, figures = values.pop("generator", ""), values.pop("figures", "png")
+    callbacks = loggers_of(values)
     options = {name: values.pop(name) for name in SEARCH if name in values}
     values = split_search_settings(read_config(config) | named(problem) | values)
     values["search"] |= options
@@ -54,14 +57,14 @@ def search(
     entries = split_entries(generator)
     if seeds is not None or len(entries) > 1 or "[" in generator:
         path = _start_comparison(values, entries or ["annealing"], seeds, out)
-        show(carry_out(path, path.name, workers, figures), as_json)
+        show(carry_out(path, path.name, workers, figures, callbacks=callbacks), as_json)
         return
     if entries:
         values["search"]["generator"] = entries[0]
     started = start_search(values, out)
     configuration = started.configuration
     title = f"{configuration.federation.problem_name}, {configuration.label} search"
-    show(carry_out(started, title, workers, figures), as_json)
+    show(carry_out(started, title, workers, figures, callbacks=callbacks), as_json)
 
 
 def _start_comparison(

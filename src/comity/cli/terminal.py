@@ -6,7 +6,7 @@ import json
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -19,12 +19,13 @@ if TYPE_CHECKING:
     from comity.api import Finished
     from comity.runs.compare import Comparison
     from comity.runs.directory import Run
+    from comity.runs.events import OnRound, RoundEvent
     from comity.searches import Search
     from comity.searches.comparison import SearchComparison
 
 
 @contextmanager
-def progress(title: str, go_on: str) -> Iterator[Callable[[int, int, str], None]]:
+def progress(title: str, go_on: str) -> Iterator[OnRound]:
     """Show a progress bar with remaining time on standard error.
 
     Yields the function to call after each round. SIGTERM and SIGHUP end what is under way as Ctrl-C
@@ -58,10 +59,10 @@ def progress(title: str, go_on: str) -> Iterator[Callable[[int, int, str], None]
     task = bar.add_task(title, total=None, text="", count="preparing")  # rounds not known yet
     printed = time.monotonic()
 
-    def on_round(done: int, total: int, text: str) -> None:
+    def on_round(event: RoundEvent) -> None:
         nonlocal printed
-        count = f"{done}/{total} rounds"
-        bar.update(task, completed=done, total=total, text=text, count=count)
+        count, text = f"{event.done}/{event.total} rounds", event.text
+        bar.update(task, completed=event.done, total=event.total, text=text, count=count)
         if bar.disable and time.monotonic() - printed > 10:  # lines for a log file
             printed = time.monotonic()
             line = ", ".join(part for part in (f"{title}: {count}", text) if part)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from comity import algorithms, problems
-from comity.algorithms import Algorithm
+from comity.algorithms import Algorithm, name_of
+from comity.algorithms import find as find_algorithm
 from comity.algorithms.wrappers import NONE, Wrapper, find_wrappers
 from comity.configuration.budget import with_budget
 from comity.configuration.checks import (
@@ -25,7 +25,8 @@ from comity.configuration.privacy import read_privacy
 from comity.configuration.run import TABLES, Configuration
 from comity.errors import UserError, unknown
 from comity.learners import LEARNERS, LearnerSettings
-from comity.problems import DataProblem
+from comity.problems import DataProblem, resolved
+from comity.problems import find as find_problem
 from comity.settings import build
 
 
@@ -74,17 +75,17 @@ def _choose(values: Mapping[str, Any]) -> Choice:
     if "problem" not in values:
         raise UserError("problem is missing: name what is to be learned, e.g. deep-sea-treasure.")
     if isinstance(values["problem"], Mapping):
-        values = {**values, "problem": problems.resolved(values["problem"])}
+        values = {**values, "problem": resolved(values["problem"])}
     if isinstance(host := values.get("algorithm"), Wrapper):
         values = {**values, **host.run_settings()}
     if "algorithm" in values:
-        values = {**values, "algorithm": algorithms.name_of(values["algorithm"])}
-    problem = problems.find(values["problem"])
+        values = {**values, "algorithm": name_of(values["algorithm"])}
+    problem = find_problem(values["problem"])
     if problem.learner not in LEARNERS:
         raise unknown(f"learner of problem {problem.name}", problem.learner, LEARNERS)
     learner, learner_settings = LEARNERS[problem.learner]
     learner.check(problem)
-    algorithm = algorithms.find(values.get("algorithm", "fedpref"))
+    algorithm = find_algorithm(values.get("algorithm", "fedpref"))
     wrappers = {w.declaration.name: w for w in find_wrappers(str(values.get("wrapper", NONE)))}
     return Choice(values, problem, learner, learner_settings, algorithm, wrappers)
 

@@ -13,8 +13,8 @@ import tomli_w
 from pydantic import BeforeValidator, NonNegativeInt, StringConstraints
 from torch import nn
 
-from comity import algorithms, problems
-from comity.algorithms import Algorithm
+from comity.algorithms import Algorithm, make
+from comity.algorithms import find as find_algorithm
 from comity.algorithms.wrappers import NONE, Wrapper, find_wrappers
 from comity.configuration.attack import NONE as NO_ATTACK
 from comity.configuration.attack import Attack, parse_attack
@@ -25,6 +25,7 @@ from comity.core.typing import FloatArray
 from comity.errors import unknown
 from comity.links.settings import Links
 from comity.problems import Problem
+from comity.problems import find as find_problem
 from comity.problems.base import EVEN
 from comity.settings import Settings, setting
 
@@ -171,7 +172,7 @@ class Configuration(Settings):
     @property
     def problem_name(self) -> str:
         """Name of the problem in results and directories."""
-        return self.problem if isinstance(self.problem, str) else problems.find(self.problem).name
+        return self.problem if isinstance(self.problem, str) else find_problem(self.problem).name
 
     @property
     def label(self) -> str:
@@ -182,18 +183,18 @@ class Configuration(Settings):
     @property
     def algorithm_name(self) -> str:
         """Declared name of the algorithm, under which its settings stand."""
-        return algorithms.find(self.algorithm).declaration.name
+        return find_algorithm(self.algorithm).declaration.name
 
     def get_problem(self) -> Problem:
         """Return the problem with its data dealt out to the clients of this run."""
-        problem = problems.find(self.problem)
+        problem = find_problem(self.problem)
         return problem.partitioned(
             self.clients, self.seed, self.partition, self.sizes, self.split_ratio
         )
 
     def get_algorithm(self) -> Algorithm:
         """Return a fresh algorithm with the settings of this run."""
-        return algorithms.make(self.algorithm, self.algorithm_settings)
+        return make(self.algorithm, self.algorithm_settings)
 
     def get_wrappers(self) -> list[Wrapper]:
         """Return fresh wrappers with the settings of this run, in their order."""
@@ -261,6 +262,10 @@ class Configuration(Settings):
 
     def to_toml(self) -> str:
         """Return the file: run-level settings, then one table each for the three parts."""
+        return tomli_w.dumps(self.plain())
+
+    def plain(self) -> dict[str, Any]:
+        """Return run-level settings, then one table each for the three parts, as plain values."""
         values = self.model_dump(exclude=set(TABLES))
         values.pop("links" if self.links is None else "rounds")  # a contact plan decides them
         if self.privacy is None:
@@ -268,7 +273,7 @@ class Configuration(Settings):
         values |= self.wrapper_settings
         values[self.algorithm_name] = self.algorithm_settings
         values[self.get_problem().learner] = self.learner_settings
-        return tomli_w.dumps(values)
+        return values
 
 
 TABLES = ("algorithm_settings", "learner_settings", "wrapper_settings")

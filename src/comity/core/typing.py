@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
-
-from comity.core.progress import Progress
 
 AnyArray = NDArray[Any]
 FloatArray = NDArray[np.float64]
@@ -21,5 +18,3 @@ NamedArrays = dict[str, AnyArray]
 """Arrays by name: the form in which values are saved and sent."""
 Tree = dict[str, Tensor]
 """Tensors by name: of one client, or stacked with the client axis first."""
-OnRound = Callable[[int, int, Progress], None]
-"""Called after each round with the rounds done, the number of rounds, and the progress."""

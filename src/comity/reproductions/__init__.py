@@ -4,7 +4,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from comity.core.typing import OnRound
 from comity.errors import UserError, unknown
 from comity.reproductions import (
     clusterings,
@@ -18,6 +17,7 @@ from comity.reproductions import (
 )
 from comity.reproductions.campaign import Campaign, Reproduction, execute_campaign
 from comity.reproductions.printed import Measured, Needs, read_measured
+from comity.runs.events import Notify
 from comity.runs.parallel import Work
 
 _MODULES = (searches, federations, clusterings, two_tasks, fairness, ranges, praffl, pictures)
@@ -45,7 +45,7 @@ def reproduce(
     *,
     out: str | Path | None = None,
     workers: int = 1,
-    on_round: OnRound | None = None,
+    notify: Notify | None = None,
     work: Work | None = None,
     **options: Any,
 ) -> Reproduction:
@@ -55,7 +55,7 @@ def reproduce(
         table: Name of the table, e.g. ``thesis-4.1``.
         out: Directory, in which finished runs are used again; None: a new one under ``runs/``.
         workers: Number of processes that share the runs or searches.
-        on_round: Called after each round with rounds done, rounds in all, and a short text.
+        notify: Called with each event.
         work: Brings the run or search in a directory to its end; None: only executes it.
         **options: Arguments of the table's plan (``only``, ``seeds``, ``rows``, …) and settings of
             its runs or searches.
@@ -66,7 +66,7 @@ def reproduce(
         if name in options:
             raise UserError(f"{name}: {table} has its own; leave it out.")
     campaign = TABLES[table](table, **options)
-    return execute_campaign(table, campaign, out=out, workers=workers, on_round=on_round, work=work)
+    return execute_campaign(table, campaign, out=out, workers=workers, notify=notify, work=work)
 
 
 __all__ = [

@@ -6,17 +6,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from comity.core.typing import OnRound
 from comity.errors import UserError
 from comity.runs.base import CONFIG
 from comity.runs.directory import Run
+from comity.runs.events import Notify
 from comity.runs.execute import execute_at
 from comity.runs.parallel import Work
 from comity.runs.pretraining import configure_pretraining, save_agent, start_pretraining
 
 
 def trained_agent(
-    file: Path, values: Mapping[str, Any], on_round: OnRound | None, work: Work | None
+    file: Path, values: Mapping[str, Any], notify: Notify | None, work: Work | None
 ) -> str:
     """Return the whole path of an agent's file; train the agent first, or go on, if it is missing.
 
@@ -25,7 +25,7 @@ def trained_agent(
     Args:
         file: The file.
         values: Settings of the run in which the agent learns.
-        on_round: Called after each round.
+        notify: Called with each event.
         work: Brings the run in a directory to its end; None: only executes it.
     """
     place = file.with_suffix("")
@@ -39,7 +39,7 @@ def trained_agent(
     else:
         run = start_pretraining(values, place)
     if not run.finished:
-        (work or execute_at)(place, on_round or (lambda done, total, text: None))
+        (work or execute_at)(place, notify or (lambda event: None))
     if not file.is_file():
         save_agent(Run.open(place), file)
     return str(file.absolute())

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from comity.configuration import read_toml
-from comity.core.progress import Progress
 from comity.core.storage import write_whole
-from comity.core.typing import OnRound
 from comity.errors import UserError
 from comity.runs import compare
 from comity.runs.compare import Comparison
 from comity.runs.directory import Run
+from comity.runs.events import Event, Notify, RoundEvent
 from comity.runs.parallel import Work
 from comity.runs.places import free_path
 from comity.searches import comparison as search_comparison
@@ -23,10 +22,10 @@ from comity.searches.comparison import SearchComparison
 
 C = TypeVar("C", bound=Comparison | SearchComparison)
 
-Prepare = Callable[[Path, OnRound | None, Work | None], Mapping[str, Mapping[str, Any]]]
+Prepare = Callable[[Path, Notify | None, Work | None], Mapping[str, Mapping[str, Any]]]
 """Does what comes first in a campaign's directory and returns the plans that hold from then on.
 
-Its arguments are the directory, what to call after each round, and what brings a run to its end.
+Its arguments are the directory, what to call with each event, and what brings a run to its end.
 """
 
 
@@ -39,7 +38,7 @@ class Kind(Generic[C]):
     start: Callable[..., Path]
     """Checks the plan and creates the directory."""
     execute: Callable[..., C]
-    """Executes what is not finished: path, workers, on_round and, if not the default, work."""
+    """Executes what is not finished: path, workers, notify and, if not the default, work."""
 
 
 RUNS: Kind[Comparison] = Kind(compare.PLAN, compare.start_comparison, compare.run_plan)
@@ -85,7 +84,7 @@ def execute_campaign(
     *,
     out: str | Path | None = None,
     workers: int = 1,
-    on_round: OnRound | None = None,
+    notify: Notify | None = None,
     work: Work | None = None,
 ) -> Reproduction:
     """Execute what is not finished of a campaign, and write the table beside it as JSON.
@@ -95,35 +94,38 @@ def execute_campaign(
         campaign: Its comparisons.
         out: Directory, in which finished runs are used again; None: a new one under ``runs/``.
         workers: Number of processes that share the runs or searches.
-        on_round: Called after each round with rounds done, rounds in all, and a short text.
+        notify: Called with each event.
         work: Brings the run or search in a directory to its end; None: only executes it.
     """
     path = Path(out) if out is not None else free_path(campaign.name)
     options = {} if work is None else {"work": work}
-    plans = campaign.prepare(path, on_round, work) if campaign.prepare else campaign.plans
+    plans = campaign.prepare(path, notify, work) if campaign.prepare else campaign.plans
     comparisons: dict[str, C] = {}
     for number, (name, plan) in enumerate(plans.items()):
-        notify = _part_of(on_round, number, len(plans))
+        part = _part_of(notify, number, len(plans))
         place, file = path / name, path / name / campaign.kind.file
         if file.is_file():
             check_plan(file, **{key: plan.get(key) for key in campaign.checked})
         else:
             campaign.kind.start(**plan, out=place)
-        comparisons[name] = campaign.kind.execute(place, workers, notify, **options)
+        comparisons[name] = campaign.kind.execute(place, workers, part, **options)
     aligned = campaign.align(comparisons)
     results = campaign.tabulate(aligned)
     write_whole(path / f"{table}.json", (json.dumps(results, indent=2) + "\n").encode())
     return Reproduction(path, results, tuple(aligned.values()))
 
 
-def _part_of(on_round: OnRound | None, number: int, count: int) -> OnRound:
+def _part_of(notify: Notify | None, number: int, count: int) -> Notify:
     """Return the progress of one comparison as part of that of ``count`` equal ones."""
 
-    def notify(done: int, total: int, progress: Progress) -> None:
-        if on_round is not None:
-            on_round(done + number * total, count * total, progress)
+    def forward(event: Event) -> None:
+        if isinstance(event, RoundEvent):
+            done, total = event.done + number * event.total, count * event.total
+            event = replace(event, done=done, total=total)
+        if notify is not None:
+            notify(event)
 
-    return notify
+    return forward
 
 
 def check_plan(file: Path, **values: Any) -> None:

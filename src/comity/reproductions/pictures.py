@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 from comity.configuration import RUN_SETTINGS
-from comity.core.typing import OnRound
 from comity.errors import UserError
 from comity.problems import find as find_problem
 from comity.problems.images import ImageProblem
@@ -25,6 +24,7 @@ from comity.reproductions.picture_results import part_rows, set_beside
 from comity.reproductions.picture_tables import DATA, MNIST, TABLES
 from comity.reproductions.printed import Needs, choose_rows
 from comity.runs.compare import Comparison, configurations, merge, seed_list
+from comity.runs.events import Notify
 from comity.runs.parallel import Work
 from comity.runs.reproduction_schema import PictureResults
 
@@ -106,13 +106,11 @@ def plan(
     }
     agents = _agents(table, only, chosen, common, settings, pretraining)
 
-    def prepare(
-        path: Path, on_round: OnRound | None, work: Work | None
-    ) -> dict[str, dict[str, Any]]:
+    def prepare(path: Path, notify: Notify | None, work: Work | None) -> dict[str, dict[str, Any]]:
         for values in plans.values():  # a mistake must show before an agent is trained
             _check(values, alone)
         files = {
-            name: trained_agent(path / f"{name}.safetensors", values, on_round, work)
+            name: trained_agent(path / f"{name}.safetensors", values, notify, work)
             for name, values in agents.items()
         }
         own = {"pfedrlla": {"agent": files["agent"]}} if "agent" in files else {}

@@ -18,6 +18,7 @@ from comity.errors import UserError
 from comity.problems import without_rows
 from comity.runs.checksums import read_json, save_sealed, to_json, verify
 from comity.runs.contacts import CONTACTS
+from comity.runs.notebook import results_html, summary
 from comity.runs.places import make_directory
 
 CONFIG, HISTORY, CHECKPOINT = "config.toml", "history.jsonl", "checkpoint.safetensors"
@@ -43,7 +44,15 @@ class Directory:
         """Digest of the history at the time of the checkpoint that was loaded."""
 
     def __repr__(self) -> str:
-        return f"<comity {self.kind} {self.path}>"
+        try:
+            state = summary(self._results) if self.finished else "not finished"
+        except (UserError, KeyError):
+            state = "damaged"
+        return f"<comity {self.kind} {self.path}: {state}>"
+
+    def _repr_html_(self) -> str | None:
+        """Return the verdict and the measures as a table; None, as long as there are none."""
+        return results_html(self._results, self.path) if self.finished else None
 
     def __dir__(self) -> list[str]:
         """Return what users read; what writes is for execution, and completed nowhere."""

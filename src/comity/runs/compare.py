@@ -6,10 +6,10 @@ A comparison is a directory of ordinary runs, so it can be interrupted and resum
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import numpy as np
 import tomli_w
@@ -27,7 +27,7 @@ from comity.configuration import (
 from comity.core.locks import held
 from comity.core.pareto import front, igd
 from comity.core.storage import remove_leftovers, write_whole
-from comity.core.typing import FloatArray, OnRound
+from comity.core.typing import FloatArray
 from comity.errors import UserError
 from comity.problems import Problem, register, resolved
 from comity.problems import find as find_problem
@@ -39,9 +39,10 @@ from comity.runs.contacts import save_contacts, with_own_contacts
 from comity.runs.differences import correct, gains_of
 from comity.runs.directory import Run
 from comity.runs.entries import entry_values, with_attacks, with_encodings
+from comity.runs.events import Notify
 from comity.runs.execute import check_workers, execute_at
 from comity.runs.how_soon import check_target, with_how_soon
-from comity.runs.notebook import Shown
+from comity.runs.notebook import Rows, Shown, Tabular, client_rows, entry_rows
 from comity.runs.parallel import Job, Work, run_jobs
 from comity.runs.places import check_same, entry_names, free_path, make_directory
 from comity.runs.schema import ComparisonResults, ComparisonRow, Metrics, Spread
@@ -54,7 +55,7 @@ Runs = Mapping[tuple[str, str], Sequence[Run]]
 
 
 @dataclass(frozen=True, repr=False)
-class Comparison(Shown):
+class Comparison(Shown, Tabular[Literal["clients", "entries"]]):
     """A finished comparison: its table and the runs behind it."""
 
     path: Path
@@ -63,6 +64,22 @@ class Comparison(Shown):
     """The table, as in ``comparison.json``."""
     runs: dict[tuple[str, str], list[Run]]
     """Runs by (entry, preferences), one per seed."""
+
+    def _tables(self) -> dict[Literal["clients", "entries"], Callable[[], Rows]]:
+        return {
+            "clients": self._client_rows,
+            "entries": lambda: entry_rows(self.results["rows"], ["algorithm", "preferences"]),
+        }
+
+    def _client_rows(self) -> Rows:
+        rows: Rows = []
+        for (entry, preferences), runs in self.runs.items():
+            for run in runs:
+                results = run.results
+                names = list(results["per_client"][0]["objectives"])
+                common = {"algorithm": entry, "preferences": preferences, "seed": results["seed"]}
+                rows += client_rows(results["per_client"], names, **common)
+        return rows
 
 
 def start_comparison(
@@ -132,14 +149,14 @@ def start(path: Path, file: str, plan: Mapping[str, Any]) -> None:
 
 
 def run_plan(
-    path: Path, workers: int = 1, on_round: OnRound | None = None, work: Work = execute_at
+    path: Path, workers: int = 1, notify: Notify | None = None, work: Work = execute_at
 ) -> Comparison:
     """Execute the runs of a comparison that are not finished, and tabulate all.
 
     Args:
         path: The directory with the plan.
         workers: Processes that share the runs.
-        on_round: Called after each round of any run.
+        notify: Called with each event of any run.
         work: Brings the run in a directory to its end, in a process of its own; a named function.
     """
     check_workers(workers)
@@ -155,7 +172,7 @@ def run_plan(
         unfinished = [run for entry_runs in runs.values() for run in entry_runs if not run.finished]
         jobs = [Job(run.path, run.configuration.rounds) for run in unfinished]
         problem = find_problem(plan["problem"])
-        run_jobs(jobs, work, problem, workers, on_round)
+        run_jobs(jobs, work, problem, workers, notify)
         results = with_how_soon(tabulate(problem.name, runs, path), runs, plan.get("target"))
         save_sealed(path / RESULTS, results, [PLAN, REFERENCE])
     return Comparison(path, results, runs)

@@ -18,10 +18,10 @@ report.html, *.png       the pictures
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import numpy as np
 from torch import nn
@@ -38,12 +38,12 @@ from comity.runs.checksums import read_json, to_json
 from comity.runs.contacts import save_contacts, with_own_contacts
 from comity.runs.group_schema import Cross, Groups
 from comity.runs.model_files import about, load_model, save_model
-from comity.runs.notebook import history_rows, run_html
+from comity.runs.notebook import Rows, Tabular, client_rows, history_rows
 from comity.runs.schema import HistoryEntry, Results
 from comity.runs.spans import Spans, load_spans, save_spans
 
 
-class Run(Directory):
+class Run(Directory, Tabular[Literal["clients", "rounds"]]):
     """One run on disk, finished or not."""
 
     kind = "run"
@@ -85,13 +85,11 @@ class Run(Directory):
         """One entry per round, and one for the last delivery."""
         return self._history
 
-    def history_table(self) -> list[dict[str, Any]]:
-        """Return the history as one flat row per round and client, for ``pandas.DataFrame``."""
-        return history_rows(self.history, self._objectives)
-
-    def _repr_html_(self) -> str | None:
-        """Return the measures as a table; None, as long as there are none."""
-        return run_html(self._results, self.path) if self.finished else None
+    def _tables(self) -> dict[Literal["clients", "rounds"], Callable[[], Rows]]:
+        return {
+            "clients": lambda: client_rows(self.results["per_client"], self._objectives),
+            "rounds": lambda: history_rows(self.history, self._objectives),
+        }
 
     @property
     def front(self) -> FloatArray:

@@ -3,34 +3,36 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from comity.configuration import Configuration, check_complete, configure
 from comity.core.locks import held
-from comity.core.progress import Progress
 from comity.core.storage import remove_leftovers, strip_prefix
 from comity.core.threads import limited
-from comity.core.typing import FloatArray, OnRound
+from comity.core.typing import BoolArray, FloatArray
 from comity.errors import UserError
 from comity.federation.engines.embedded import EmbeddedEngine
 from comity.federation.loop import SimulatedLoop
 from comity.federation.messages import RoundMetrics
 from comity.federation.neighbours import server_of
-from comity.federation.record import RoundRecord
 from comity.problems import DataProblem
 from comity.runs.answers import constant_models
 from comity.runs.base import CONFIG, GROUPS, MODELS
 from comity.runs.directory import Run
+from comity.runs.events import EndEvent, Notify, RoundEvent, StartEvent
 from comity.runs.groups import groups_of
 from comity.runs.places import free_path
 from comity.runs.results import history_entry, span_result, summarise
+from comity.runs.schema import HistoryEntry, Vectors
 from comity.runs.spans import Spans
 
 _CHECKPOINT_SECONDS = 5.0
+KINDS: tuple[Literal["received", "trained", "kept"], ...] = ("received", "trained", "kept")
+"""Models of a round whose objective vectors are known."""
 
 
 def check_workers(workers: int) -> None:
@@ -63,23 +65,23 @@ def begin(configuration: Configuration, out: str | Path | None = None) -> Run:
     return Run.create(Path(out), configuration)
 
 
-def execute(run: Run, workers: int = 1, on_round: OnRound | None = None) -> Run:
+def execute(run: Run, workers: int = 1, notify: Notify | None = None) -> Run:
     """Bring a run to its end, from its last checkpoint or from the start.
 
     Args:
         run: A run that is not finished.
         workers: Processes that share the clients; results do not depend on it.
-        on_round: Called after each round.
+        notify: Called with each event: the start, each round, the end.
     """
     check_workers(workers)
     with held(run.path):
         if not run.finished:  # another process may just have finished it
             remove_leftovers(run.path, run.path / MODELS)
-            _execute(run, workers, on_round)
+            _execute(run, workers, notify)
     return run
 
 
-def _execute(run: Run, workers: int, on_round: OnRound | None) -> None:
+def _execute(run: Run, workers: int, notify: Notify | None) -> None:
     """Bring a run to its end; arguments as of `execute`."""
     configuration = run.configuration
     check_complete(configuration)
@@ -88,7 +90,10 @@ def _execute(run: Run, workers: int, on_round: OnRound | None) -> None:
         with EmbeddedEngine(configuration, workers) as engine:
             loop = SimulatedLoop(engine, server_of(configuration))
             started -= _restore(run, loop)
-            _advance(run, loop, started, on_round)
+            if notify is not None:
+                settings = configuration.plain()
+                notify(StartEvent(**_source(run), round=loop.done, settings=settings))
+            _advance(run, loop, started, notify)
             (last,) = loop.finish()
             run.append_history(history_entry(last, engine.metrics(last.clients)))
             models = engine.models(kept=configuration.keep == "best")
@@ -132,11 +137,13 @@ def _execute(run: Run, workers: int, on_round: OnRound | None) -> None:
         run.save_results(results, time.monotonic() - started, loop.spent)
     if not configuration.keep_checkpoint:
         run.drop_checkpoint()
+    if notify is not None:
+        notify(EndEvent(**_source(run), seconds=run.seconds, results=run.results))
 
 
-def execute_at(path: Path, on_round: OnRound) -> None:
+def execute_at(path: Path, notify: Notify) -> None:
     """Execute the run in a directory in this process."""
-    execute(Run.open(path), on_round=on_round)
+    execute(Run.open(path), notify=notify)
 
 
 def _spans(configuration: Configuration, engine: EmbeddedEngine) -> Spans | None:
@@ -167,7 +174,7 @@ def _restore(run: Run, loop: SimulatedLoop) -> float:
     return seconds
 
 
-def _advance(run: Run, loop: SimulatedLoop, started: float, on_round: OnRound | None) -> None:
+def _advance(run: Run, loop: SimulatedLoop, started: float, notify: Notify | None) -> None:
     """Run the remaining rounds; save a checkpoint every few seconds and after the last round."""
     rounds = run.configuration.rounds
     saved = time.monotonic()
@@ -175,46 +182,84 @@ def _advance(run: Run, loop: SimulatedLoop, started: float, on_round: OnRound | 
     for (record,) in loop.rounds():
         metrics = loop.engine.metrics(record.clients)
         everyone = loop.evaluate() if every and loop.done % every == 0 else None
-        run.append_history(history_entry(record, metrics, everyone))
+        entry = history_entry(record, metrics, everyone)
+        run.append_history(entry)
         now = time.monotonic()
         if now - saved >= _CHECKPOINT_SECONDS or loop.done == rounds:
             state, plain = loop.state()
             run.save_checkpoint(state, {**plain, "seconds": now - started, "spent": loop.spent})
             saved = now
-        if on_round is not None:
-            on_round(loop.done, rounds, _progress(run, record, metrics, everyone))
+        if notify is not None:
+            vectors = _handed_over(run.configuration, metrics, everyone)
+            notify(_round_event(run, entry, vectors, now - started))
 
 
-def _progress(
-    run: Run, record: RoundRecord, metrics: RoundMetrics, everyone: FloatArray | None
-) -> Progress:
-    """Return the values of a round, above all that of the models that would be handed over.
-
-    They are means over the honest clients.
-    """
+def _source(run: Run) -> dict[str, Any]:
+    """Return the fields that all events of a run share."""
     configuration = run.configuration
-    names = [objective.name for objective in configuration.get_problem().objectives]
-    honest = np.isin(record.clients, configuration.attackers, invert=True)
-    values = {
-        f"{kind}/{name}": float(column.mean())
-        for kind in ("received", "trained", "kept")
-        if (vectors := getattr(metrics, kind)) is not None and honest.any()
-        for name, column in zip(names, vectors[honest].T, strict=True)
+    return {
+        "kind": "run",
+        "run": str(run.path),
+        "problem": configuration.problem_name,
+        "algorithm": configuration.label,
+        "seed": configuration.seed,
+        "clients": configuration.clients,
+        "rounds": configuration.rounds,
+        "objectives": tuple(each.name for each in configuration.get_problem().objectives),
     }
-    values |= {"bytes_up": float(record.bytes_up), "bytes_down": float(record.bytes_down)}
-    text = ""
-    preferences = configuration.get_preferences()
-    vectors = _handed_over(configuration, metrics, everyone)
-    if vectors is not everyone:
-        preferences = preferences[list(record.clients)]
-    else:
-        honest = np.isin(range(configuration.clients), configuration.attackers, invert=True)
-    if vectors is not None and honest.any() and np.isfinite(vectors[honest]).all():
-        values["validated"] = float((vectors * preferences)[honest].sum(axis=1).mean())
-        last = "" if configuration.keep == "best" else " (last)"
-        text = f"validated{last} {values['validated']:.3g}"
-    finite = {name: value for name, value in values.items() if np.isfinite(value)}
-    return Progress(text, str(run.path), record.round, finite)
+
+
+def _round_event(
+    run: Run, entry: HistoryEntry, handed_over: FloatArray | None, seconds: float
+) -> RoundEvent:
+    """Return a round as an event; its metrics are means over the honest clients.
+
+    Args:
+        run: The run.
+        entry: The round as a line of the history.
+        handed_over: Validation vectors of the models that would be handed over now, of the
+            participants or of all clients.
+        seconds: Time of the run so far.
+    """
+    configuration, source = run.configuration, _source(run)
+    vectors: dict[str, Vectors] = {
+        kind: rows for kind in KINDS if (rows := entry[kind]) is not None
+    }
+    honest = _honest(configuration, entry["clients"])
+    metrics = {
+        f"{kind}/{name}": float(column.mean())
+        for kind, rows in vectors.items()
+        if honest.any()
+        for name, column in zip(
+            source["objectives"], np.array(rows, dtype=np.float64)[honest].T, strict=True
+        )
+    }
+    metrics |= {"bytes_up": float(entry["bytes_up"]), "bytes_down": float(entry["bytes_down"])}
+    if handed_over is not None:
+        preferences = configuration.get_preferences()
+        everyone = len(handed_over) == len(preferences)
+        clients = range(len(preferences)) if everyone else entry["clients"]
+        honest = _honest(configuration, clients)
+        if honest.any():
+            values = (handed_over * preferences[list(clients)]).sum(axis=1)
+            metrics["validated"] = float(values[honest].mean())
+    return RoundEvent(
+        **source,
+        round=entry["round"],
+        done=entry["round"],
+        total=configuration.rounds,
+        seconds=seconds,
+        metrics={name: value for name, value in metrics.items() if np.isfinite(value)},
+        models="kept" if configuration.keep == "best" else "last",
+        participants=tuple(entry["clients"]),
+        vectors=vectors,
+        incidents=tuple(entry["events"]),
+    )
+
+
+def _honest(configuration: Configuration, clients: Sequence[int]) -> BoolArray:
+    """Return which of these clients do not attack."""
+    return np.isin(clients, configuration.attackers, invert=True)
 
 
 def _handed_over(

@@ -1,16 +1,64 @@
-"""Runs and comparisons as notebooks show them: short texts, small tables, rows of a history."""
+"""Runs, searches and comparisons in notebooks: short texts, small tables, rows for data frames."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from html import escape
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from comity.runs.schema import HistoryEntry
+from comity.errors import UserError, unknown
+from comity.runs.schema import ClientResult, FrontPoint, HistoryEntry, SearchEntry, Spread
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+Rows = list[dict[str, Any]]
+"""A table: one flat dict per row, with the same names in all of them."""
+T = TypeVar("T", bound=str)
+"""Names of the tables that an object has."""
 
 _NUMBERS = ("steps", "validation_steps", "skipped", "declined")
 _VECTORS = ("received", "trained", "kept")
+
+
+class Tabular(Generic[T]):
+    """An object that has tables, the first of them being the default."""
+
+    def _tables(self) -> Mapping[T, Callable[[], Rows]]:
+        """Return what makes each table, by name."""
+        raise NotImplementedError
+
+    def rows(self, table: T | None = None) -> Rows:
+        """Return a table as a list of flat dicts, for any library of data frames.
+
+        Args:
+            table: Name of the table; None: the first one. Run: ``"clients"`` (one row per client)
+                or ``"rounds"`` (per round and participant). Comparison: ``"clients"`` (per entry,
+                preferences, seed and client) or ``"entries"`` (per row of its table). Search:
+                ``"points"`` (per point of the front) or ``"iterations"``. Comparison of searches:
+                ``"points"`` (per entry, seed and point) or ``"entries"``.
+        """
+        tables = self._tables()
+        name = next(iter(tables)) if table is None else table
+        if name not in tables:
+            raise unknown("table", name, tables)
+        return tables[name]()
+
+    def to_pandas(self, table: T | None = None) -> DataFrame:
+        """Return a table as a data frame of pandas.
+
+        Args:
+            table: Name of the table, as for `rows`.
+        """
+        try:
+            from pandas import DataFrame
+        except ImportError:
+            raise UserError(
+                "to_pandas: pandas is not installed. Install it with: pip install comity[pandas]; "
+                "or give what rows() returns to another library."
+            ) from None
+        return DataFrame(self.rows(table))
 
 
 class Shown:
@@ -21,7 +69,12 @@ class Shown:
 
     def __repr__(self) -> str:
         rows = self.results["rows"]
-        return f"<comity comparison {self.path}: {len(rows)} rows, {len(rows[0]['seeds'])} seeds>"
+        keys = "algorithm" if "algorithm" in rows[0] and "search" not in rows[0] else "search"
+        entries = ", ".join(dict.fromkeys(row[keys] for row in rows))
+        return (
+            f"<comity comparison {self.path}: {entries} on {self.results['problem']}, "
+            f"{len(rows[0]['seeds'])} seeds>"
+        )
 
     def _repr_html_(self) -> str:
         """Return mean and standard deviation over seeds, one line per row."""
@@ -35,35 +88,120 @@ class Shown:
         trivial = self.results.get("trivial", {})
         cells.append(["trivial", *[""] * (len(keys) - 1), *(_number(trivial, n) for n in names)])
         about = f"{self.results['problem']}, {len(rows[0]['seeds'])} seeds: {self.path}"
-        return _table([*keys, *names], cells, _caption(self.results, about))
+        return html_table([*keys, *names], cells, _caption(self.results, about))
 
 
-def run_html(results: Mapping[str, Any], path: Path) -> str:
-    """Return the measures of a finished run, one line each, beside those of doing nothing.
+def summary(results: Mapping[str, Any]) -> str:
+    """Return what ran, in one line: algorithm or search, problem, size, seed.
+
+    Args:
+        results: The content of ``results.json`` of a run or search.
+    """
+    generator = results.get("generator")
+    what = results["algorithm"] if generator is None else f"{generator} search"
+    size = (
+        f"{results['clients']} clients, {results['rounds']} rounds"
+        if generator is None
+        else f"{results['candidates']} candidates"
+    )
+    return f"{what} on {results['problem']}, {size}, seed {results['seed']}"
+
+
+def results_html(results: Mapping[str, Any], path: Path) -> str:
+    """Return the measures of a finished run or search, beside those of doing nothing.
 
     Args:
         results: The content of ``results.json``.
-        path: The run's directory.
+        path: The directory.
     """
     columns = {
-        kind: results[kind] for kind in ("metrics", "metrics_last", "trivial") if kind in results
+        title: results[kind]
+        for kind, title in (("metrics", "kept"), ("metrics_last", "last"), ("trivial", "trivial"))
+        if kind in results
     }
-    titles = {"metrics": "kept", "metrics_last": "last"}
+    if "generator" in results:
+        columns = {results["generator"]: results["metrics"], "trivial": results["trivial"]}
+    if "control" in results:
+        columns["random weights"] = results["control"]["metrics"]
     rows = [
         [name, *(_number(values, name) for values in columns.values())]
         for name in results["metrics"]
     ]
-    about = (
-        f"{results['algorithm']} on {results['problem']}, {results['clients']} clients, "
-        f"{results['rounds']} rounds, seed {results['seed']}: {path}"
-    )
-    header = ["measure", *(titles.get(kind, kind) for kind in columns)]
-    return _table(header, rows, _caption(results, about))
+    return html_table(["measure", *columns], rows, _caption(results, f"{summary(results)}: {path}"))
 
 
-def history_rows(
-    history: Iterable[HistoryEntry], objectives: Sequence[str]
-) -> list[dict[str, Any]]:
+def client_rows(clients: Iterable[ClientResult], objectives: Sequence[str], **common: Any) -> Rows:
+    """Return one flat row per client.
+
+    Args:
+        clients: The clients of ``results.json``.
+        objectives: Names of the objectives.
+        **common: Values that every row begins with.
+    """
+    rows = []
+    for client in clients:
+        last = client.get("objectives_last", client["objectives"])
+        row = {**common, "client": client["client"], "name": client["name"]}
+        row |= {name: client["objectives"][name] for name in objectives}
+        row |= {"scalarised": client["scalarised"]}
+        row |= {name: client.get(name) for name in ("trivial", "optimum", "mark", "kept_round")}
+        row |= {f"last/{name}": last[name] for name in objectives}
+        weights = zip(objectives, client["preference"], strict=True)
+        rows.append(row | {f"preference/{name}": weight for name, weight in weights})
+    return rows
+
+
+def point_rows(points: Iterable[FrontPoint], **common: Any) -> Rows:
+    """Return one flat row per point of a front.
+
+    Args:
+        points: The points of ``results.json``.
+        **common: Values that every row begins with.
+    """
+    rows = []
+    for point in points:
+        row = {**common, "point": point["point"], **point["objectives"]}
+        weights = zip(point["objectives"], point["weight"], strict=True)
+        row |= {f"weight/{name}": weight for name, weight in weights}
+        row |= {"iteration": point["iteration"], "candidate": point["candidate"]}
+        rows.append(row | {"round": point["round"], "model": point["model"]})
+    return rows
+
+
+def iteration_rows(history: Iterable[SearchEntry]) -> Rows:
+    """Return one flat row per iteration of a search."""
+    return [
+        {
+            "iteration": entry["iteration"],
+            "candidates": len(entry["candidates"]),
+            "evaluations": entry["evaluations"],
+            "hypervolume": entry["hypervolume"],
+            "points": len(entry["front"]),
+            **{name: entry["communication"][name] for name in ("bytes_up", "bytes_down")},
+        }
+        for entry in history
+    ]
+
+
+def entry_rows(rows: Iterable[Mapping[str, Any]], keys: Sequence[str]) -> Rows:
+    """Return one flat row per row of a comparison's table: mean and deviation of each measure.
+
+    Args:
+        rows: The rows of the comparison.
+        keys: What tells them apart.
+    """
+
+    def flat(metrics: Mapping[str, Spread]) -> dict[str, float | None]:
+        means = {name: value["mean"] for name, value in metrics.items()}
+        return {**means, **{f"{name}/std": value["std"] for name, value in metrics.items()}}
+
+    return [
+        {**{key: row[key] for key in keys}, "seeds": len(row["seeds"]), **flat(row["metrics"])}
+        for row in rows
+    ]
+
+
+def history_rows(history: Iterable[HistoryEntry], objectives: Sequence[str]) -> Rows:
     """Return one flat row per round and participating client.
 
     Args:
@@ -86,9 +224,9 @@ def history_rows(
 
 
 def _caption(results: Mapping[str, Any], about: str) -> str:
-    """Return the verdict, where results have one as a text, and what ran."""
-    verdict = results.get("verdict")
-    return f"{verdict} ({about})" if isinstance(verdict, str) else about
+    """Return the verdict, where results have one, and what ran."""
+    sentences = results.get("verdict", {}).get("sentences", ())
+    return f"{' '.join(sentences)} ({about})" if sentences else about
 
 
 def _spread(value: Mapping[str, float] | None) -> str:
@@ -99,13 +237,17 @@ def _number(values: Mapping[str, float], name: str) -> str:
     return f"{values[name]:.4g}" if name in values else ""
 
 
-def _table(header: Sequence[str], rows: Iterable[Sequence[str]], caption: str) -> str:
-    """Return a small table as HTML; everything in it is escaped."""
+def html_table(header: Sequence[str], rows: Iterable[Sequence[Any]], caption: str = "") -> str:
+    """Return a small table as HTML; everything in it is escaped.
+
+    Args:
+        header: Names of the columns.
+        rows: Cells of each row.
+        caption: Text above the table; empty: none.
+    """
+    above = f"<caption>{escape(caption)}</caption>" if caption else ""
     top = "".join(f"<th>{escape(name)}</th>" for name in header)
     lines = "".join(
         "<tr>" + "".join(f"<td>{escape(str(cell))}</td>" for cell in row) + "</tr>" for row in rows
     )
-    return (
-        f"<table><caption>{escape(caption)}</caption><thead><tr>{top}</tr></thead>"
-        f"<tbody>{lines}</tbody></table>"
-    )
+    return f"<table>{above}<thead><tr>{top}</tr></thead><tbody>{lines}</tbody></table>"

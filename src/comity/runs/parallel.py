@@ -8,20 +8,19 @@ import signal
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from multiprocessing.queues import SimpleQueue
 from pathlib import Path
 from threading import Thread
 
-from comity.core.progress import Progress
-from comity.core.typing import OnRound
 from comity.errors import StoppedError
 from comity.problems import Problem, register
+from comity.runs.events import Event, Notify, RoundEvent
 
-Work = Callable[[Path, OnRound], None]
+Work = Callable[[Path, Notify], None]
 """Brings the run or search in a directory to its end; a named function of a module.
 
-Its arguments are the directory and what to call after each round.
+Its arguments are the directory and what to call with each event.
 """
 
 
@@ -36,7 +35,7 @@ class Job:
 
 
 def run_jobs(
-    jobs: Sequence[Job], work: Work, problem: Problem, workers: int, on_round: OnRound | None
+    jobs: Sequence[Job], work: Work, problem: Problem, workers: int, notify: Notify | None
 ) -> None:
     """Execute one job per process, at most ``workers`` at a time.
 
@@ -45,34 +44,36 @@ def run_jobs(
         work: Brings one of them to its end.
         problem: Their problem, registered in every process.
         workers: Number of processes; 1: this process alone.
-        on_round: Called after each round of any job.
+        notify: Called in this process with each event of any job; rounds are counted over all.
     """
     total, done = sum(job.rounds for job in jobs), 0
 
-    def tick(progress: Progress) -> None:
+    def forward(event: Event) -> None:
         nonlocal done
-        done += 1
-        if on_round is not None:
-            on_round(done, total, progress)
+        if isinstance(event, RoundEvent):
+            done += 1
+            event = replace(event, done=done, total=total)
+        if notify is not None:
+            notify(event)
 
     if min(workers, len(jobs)) <= 1:
         for job in jobs:
-            work(job.path, lambda _done, _total, progress: tick(progress))
+            work(job.path, forward)
         return
     context = multiprocessing.get_context("spawn")
-    ticks: SimpleQueue[Progress] = context.SimpleQueue()
+    events: SimpleQueue[Event] = context.SimpleQueue()
     pool = ProcessPoolExecutor(
         min(workers, len(jobs)),
         mp_context=context,
         initializer=_start_worker,
-        initargs=(ticks, problem),
+        initargs=(events, problem),
     )
     try:
         pending: set[Future[None]] = {pool.submit(_execute_job, work, job.path) for job in jobs}
         while pending:
-            finished, pending = wait(pending, timeout=0.5)
-            while not ticks.empty():
-                tick(ticks.get())
+            finished, pending = wait(pending, timeout=0.05)  # a full pipe holds workers up
+            while not events.empty():
+                forward(events.get())
             for future in finished:
                 future.result()
     except BaseException as error:
@@ -80,6 +81,8 @@ def run_jobs(
         pool.shutdown(wait=False, cancel_futures=True)
         for process in processes:
             process.terminate()
+        for process in processes:  # which hold the locks of their directories
+            process.join()
         if isinstance(error, BrokenProcessPool):
             raise StoppedError(
                 "a worker process was ended from outside, perhaps for want of memory"
@@ -88,18 +91,18 @@ def run_jobs(
     pool.shutdown()
 
 
-_ticks: SimpleQueue[Progress] | None = None
-"""In a worker: the queue for the progress of finished rounds."""
+_events: SimpleQueue[Event] | None = None
+"""In a worker: the queue for the events of its jobs."""
 
 
-def _start_worker(ticks: SimpleQueue[Progress], problem: Problem) -> None:
+def _start_worker(events: SimpleQueue[Event], problem: Problem) -> None:
     """Prepare a process for jobs."""
-    global _ticks
+    global _events
     for number in (signal.SIGINT, signal.SIGHUP):  # the main process deals with them
         signal.signal(number, signal.SIG_IGN)
     Thread(target=_end_with_parent, daemon=True).start()
     register(problem)
-    _ticks = ticks
+    _events = events
 
 
 def _end_with_parent() -> None:
@@ -116,8 +119,8 @@ def _end_with_parent() -> None:
 def _execute_job(work: Work, path: Path) -> None:
     """Execute one job in a worker."""
 
-    def report_round(done: int, total: int, progress: Progress) -> None:
-        if _ticks is not None:
-            _ticks.put(progress)
+    def send(event: Event) -> None:
+        if _events is not None:
+            _events.put(event)
 
-    work(path, report_round)
+    work(path, send)

@@ -8,17 +8,16 @@ them: they are the control beside which every search is shown.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import numpy as np
 
 from comity.configuration import RUN_SETTINGS, parse_setting, read_toml
 from comity.core.locks import held
 from comity.core.storage import remove_leftovers
-from comity.core.typing import OnRound
 from comity.errors import UserError
 from comity.problems import Problem, register
 from comity.problems import find as find_problem
@@ -26,8 +25,9 @@ from comity.problems.own_table import resolved
 from comity.runs.base import CONFIG
 from comity.runs.checksums import read_json, save_sealed, verify
 from comity.runs.compare import merge, seed_list, spread_of, start
+from comity.runs.events import Notify
 from comity.runs.execute import check_workers
-from comity.runs.notebook import Shown
+from comity.runs.notebook import Rows, Shown, Tabular, entry_rows, point_rows
 from comity.runs.parallel import Job, Work, run_jobs
 from comity.runs.places import check_same, entry_names, free_path
 from comity.runs.schema import GrowthEntry, SearchComparisonResults, SearchRow
@@ -46,7 +46,7 @@ PLAN, RESULTS = "searches.toml", "searches.json"
 
 
 @dataclass(frozen=True, repr=False)
-class SearchComparison(Shown):
+class SearchComparison(Shown, Tabular[Literal["points", "entries"]]):
     """A finished comparison of searches: its table and the searches behind it."""
 
     path: Path
@@ -55,6 +55,19 @@ class SearchComparison(Shown):
     """The table, as in ``searches.json``."""
     searches: dict[str, list[Search]]
     """Searches by entry, one per seed."""
+
+    def _tables(self) -> dict[Literal["points", "entries"], Callable[[], Rows]]:
+        return {
+            "points": lambda: [
+                row
+                for entry, searches in self.searches.items()
+                for search in searches
+                for row in point_rows(
+                    search.results["front"], search=entry, seed=search.results["seed"]
+                )
+            ],
+            "entries": lambda: entry_rows(self.results["rows"], ["search"]),
+        }
 
 
 def start_searches(
@@ -95,14 +108,14 @@ def start_searches(
 
 
 def run_search_plan(
-    path: Path, workers: int = 1, on_round: OnRound | None = None, work: Work = execute_search_at
+    path: Path, workers: int = 1, notify: Notify | None = None, work: Work = execute_search_at
 ) -> SearchComparison:
     """Execute the searches of a comparison that are not finished, and tabulate all.
 
     Args:
         path: The directory with the plan.
         workers: The number of processes that share the searches.
-        on_round: Called after each round of any search.
+        notify: Called with each event of any search.
         work: Brings the search in a directory to its end, in a process of its own; a named
             function.
     """
@@ -119,7 +132,7 @@ def run_search_plan(
         unfinished = [s for same in searches.values() for s in same if not s.finished]
         jobs = [Job(search.path, rounds_in_all(search.configuration)) for search in unfinished]
         problem = find_problem(plan["problem"])
-        run_jobs(jobs, work, problem, workers, on_round)
+        run_jobs(jobs, work, problem, workers, notify)
         results = _tabulate(problem.name, searches, path)
         save_sealed(path / RESULTS, results, [PLAN])
     return SearchComparison(path, results, searches)

@@ -9,7 +9,6 @@ from typing import Any
 
 import tomli_w
 
-from comity import problems
 from comity.algorithms import Algorithm, algorithms, name_of
 from comity.algorithms import find as find_algorithm
 from comity.configuration import RUN_SETTINGS, Configuration, configure
@@ -17,6 +16,7 @@ from comity.core.pareto import above
 from comity.core.typing import FloatArray
 from comity.errors import UserError, unknown
 from comity.problems import DataProblem, EnvironmentProblem, Problem
+from comity.problems import find as find_problem
 from comity.searches.candidates import Generator, find, make
 from comity.settings import Settings, build, setting
 
@@ -69,7 +69,7 @@ class IterationConfiguration(Configuration):
     def get_problem(self) -> Problem:
         """Return the problem as the clients of all federations have it."""
         clients = self.clients // self.federations
-        problem = problems.find(self.problem).partitioned(
+        problem = find_problem(self.problem).partitioned(
             clients, self.data_seed, self.partition, self.sizes, self.split_ratio
         )
         if isinstance(problem, DataProblem):
@@ -145,12 +145,16 @@ class SearchConfiguration:
 
     def to_toml(self) -> str:
         """Return the content of ``config.toml``: all settings, with one table per part."""
+        return tomli_w.dumps(self.plain())
+
+    def plain(self) -> dict[str, Any]:
+        """Return all settings, with one table per part, as plain values."""
         values = {name: getattr(self.federation, name) for name in _SHARED}
         values[self.federation.algorithm_name] = self.federation.algorithm_settings
         values[self.problem.learner] = self.federation.learner_settings
         values["search"] = self.search.model_dump()
         values[self.search.generator] = self.generator_settings
-        return tomli_w.dumps(values)
+        return values
 
 
 _SHARED = tuple(name for name in RUN_SETTINGS if name not in ("preferences", "links", "privacy"))
@@ -175,7 +179,7 @@ def configure_search(values: Mapping[str, Any]) -> SearchConfiguration:
         )
     if "links" in values:
         raise UserError("links mean nothing in a search: its federations run one after another.")
-    problem = problems.find(values["problem"])
+    problem = find_problem(values["problem"])
     if len(problem.objectives) < 2:
         raise UserError(
             f"{problem.name} has one objective, so there is no front to search for: comity run."

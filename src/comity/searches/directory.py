@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import cast
+from typing import Literal, cast
 
 import numpy as np
 from torch import nn
@@ -19,6 +19,7 @@ from comity.core.typing import FloatArray
 from comity.problems import Problem
 from comity.runs.base import CONFIG, MODELS, Directory
 from comity.runs.model_files import about, load_model, save_model
+from comity.runs.notebook import Rows, Tabular, iteration_rows, point_rows
 from comity.runs.schema import FrontPoint, SearchEntry, SearchResults
 from comity.searches.archive import Archive
 from comity.searches.configuration import SearchConfiguration, configure_search
@@ -57,7 +58,7 @@ class ModelFront:
         return load_model(self._files[point], self._problem.model())
 
 
-class Search(Directory):
+class Search(Directory, Tabular[Literal["points", "iterations"]]):
     """Directory of one search, finished or not."""
 
     kind = "search"
@@ -86,6 +87,12 @@ class Search(Directory):
     def history(self) -> list[SearchEntry]:
         """One entry per iteration."""
         return self._history
+
+    def _tables(self) -> dict[Literal["points", "iterations"], Callable[[], Rows]]:
+        return {
+            "points": lambda: point_rows(self.results["front"]),
+            "iterations": lambda: iteration_rows(self.history),
+        }
 
     @property
     def control(self) -> Search | None:

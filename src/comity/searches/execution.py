@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypedDict
 
@@ -10,12 +11,12 @@ import numpy as np
 
 from comity.core.locks import held
 from comity.core.pareto import above, hypervolume
-from comity.core.progress import Progress
 from comity.core.storage import remove_leftovers
 from comity.core.threads import limited
-from comity.core.typing import BoolArray, FloatArray, OnRound
+from comity.core.typing import BoolArray, FloatArray
 from comity.problems import DataProblem, Problem
 from comity.runs.base import MODELS
+from comity.runs.events import EndEvent, Event, Notify, RoundEvent
 from comity.runs.execute import check_workers
 from comity.runs.places import free_path
 from comity.runs.schema import FrontPoint, Metrics, SearchControl, SearchResults, SearchVerdict
@@ -27,7 +28,7 @@ from comity.searches.configuration import (
 )
 from comity.searches.directory import CONTROL, Search
 from comity.searches.effort import effort_of
-from comity.searches.mofld import MOFLD, total_rounds
+from comity.searches.mofld import MOFLD, source, total_rounds
 from comity.searches.verdict import search_verdict
 
 
@@ -51,32 +52,34 @@ def rounds_in_all(configuration: SearchConfiguration) -> int:
     return total_rounds(configuration) * (2 if _has_control(configuration) else 1)
 
 
-def execute_search(search: Search, workers: int = 1, on_round: OnRound | None = None) -> Search:
+def execute_search(search: Search, workers: int = 1, notify: Notify | None = None) -> Search:
     """Bring a search to its end, from its last checkpoint or from the start.
 
     Args:
         search: The directory of the search.
         workers: The number of processes that train clients.
-        on_round: Called after each round with rounds done, rounds in all, and a short text.
+        notify: Called with each event of the search and of its control.
     """
     check_workers(workers)
     with held(search.path):
         if not search.finished:  # another process may just have finished it
             remove_leftovers(search.path, search.path / MODELS)
-            _execute(search, workers, on_round)
+            _execute(search, workers, notify)
     return search
 
 
-def _execute(search: Search, workers: int, on_round: OnRound | None) -> None:
+def _execute(search: Search, workers: int, notify: Notify | None) -> None:
     """Bring a search to its end; arguments as of `execute_search`."""
     configuration = search.configuration
 
-    def notify(done: int, total: int, progress: Progress) -> None:
-        if on_round is not None:
-            on_round(done, rounds_in_all(configuration), progress)
+    def forward(event: Event) -> None:
+        if isinstance(event, RoundEvent):
+            event = replace(event, total=rounds_in_all(configuration))
+        if notify is not None:
+            notify(event)
 
     with limited(configuration.federation.threads):
-        mofld = MOFLD(search, workers, notify)
+        mofld = MOFLD(search, workers, forward)
         mofld.run()
         archive = mofld.state.archive
         assert archive.models is not None
@@ -85,29 +88,32 @@ def _execute(search: Search, workers: int, on_round: OnRound | None) -> None:
         results = _summarise(mofld, tested, points)
         seconds = mofld.state.seconds
     if _has_control(configuration):
-        results["control"] = _control(search, workers, notify)
+        results["control"] = _control(search, workers, forward)
     search.save_schema(configuration.federation)
     search.save_results({"verdict": search_verdict(results), **results}, seconds)
     if not configuration.federation.keep_checkpoint:
         search.drop_checkpoint()
+    forward(EndEvent(**source(search), seconds=seconds, results=search.results))
 
 
-def execute_search_at(path: Path, on_round: OnRound) -> None:
+def execute_search_at(path: Path, notify: Notify) -> None:
     """Execute the search in a directory in this process."""
-    execute_search(Search.open(path), on_round=on_round)
+    execute_search(Search.open(path), notify=notify)
 
 
 def _has_control(configuration: SearchConfiguration) -> bool:
     return configuration.search.control and configuration.search.generator != "random"
 
 
-def _control(search: Search, workers: int, on_round: OnRound) -> SearchControl:
+def _control(search: Search, workers: int, notify: Notify) -> SearchControl:
     """Execute the same search with uniformly random weights, the control of its generator."""
     configuration = search.configuration
     before = total_rounds(configuration)
 
-    def notify(done: int, total: int, progress: Progress) -> None:
-        on_round(before + done, total, progress.after("control: "))
+    def forward(event: Event) -> None:
+        if isinstance(event, RoundEvent):
+            event = replace(event, done=before + event.done)
+        notify(replace(event, control=True))
 
     control = search.control
     if control is None:
@@ -115,7 +121,7 @@ def _control(search: Search, workers: int, on_round: OnRound) -> SearchControl:
         random = SearchConfiguration(settings, {}, configuration.federation)
         control = Search.create(search.path / CONTROL, random)
     if not control.finished:
-        execute_search(control, workers, notify)
+        execute_search(control, workers, forward)
     results = control.results
     return {
         "generator": "random",

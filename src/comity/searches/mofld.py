@@ -16,15 +16,15 @@ import numpy as np
 from comity.algorithms import Declaration
 from comity.configuration import Configuration
 from comity.core.fleet import Fleet
-from comity.core.progress import Progress
 from comity.core.rng import stream, torch_seeded
 from comity.core.storage import strip_prefix
-from comity.core.typing import FloatArray, NamedArrays, OnRound
+from comity.core.typing import FloatArray, NamedArrays
 from comity.errors import UserError
 from comity.federation.engines.embedded import EmbeddedEngine
 from comity.federation.loop import SimulatedLoop
 from comity.federation.server import Server
 from comity.runs.base import CHECKPOINT
+from comity.runs.events import Notify, RoundEvent, StartEvent
 from comity.searches.archive import Origin
 from comity.searches.configuration import SearchConfiguration
 from comity.searches.directory import Search
@@ -49,15 +49,15 @@ class MOFLD:
     Args:
         search: The directory of the search; its checkpoint, if there is one, is restored.
         workers: The number of processes that train clients.
-        on_round: Called after each round of an iteration's federations.
+        notify: Called at the start, and after each round of an iteration's federations.
     """
 
-    def __init__(self, search: Search, workers: int, on_round: OnRound | None) -> None:
+    def __init__(self, search: Search, workers: int, notify: Notify) -> None:
         self.directory, self.configuration = search, search.configuration
         self.state = SearchState(self.configuration)
         self.evaluation = evaluation_of(self.configuration)
         self._generator = self.configuration.get_generator()
-        self._workers, self._on_round = workers, on_round
+        self._workers, self._notify, self._source = workers, notify, source(search)
         self._engine: EmbeddedEngine | None = None
         self._interrupted: tuple[NamedArrays, dict[str, Any]] | None = None
 
@@ -66,6 +66,11 @@ class MOFLD:
     def run(self) -> None:
         """Iterate until a stopping criterion holds."""
         self._restore()
+        done = len(self.state.history) * self.configuration.federation.rounds
+        if self._interrupted is not None:
+            done += int(self._interrupted[1]["federations"][0]["done"])
+        settings = self.configuration.plain()
+        self._notify(StartEvent(**self._source, round=done, settings=settings))
         try:
             while (count := self._next_count()) > 0:
                 self._iterate(count)
@@ -135,7 +140,7 @@ class MOFLD:
             if now - saved >= _CHECKPOINT_SECONDS:
                 self._save(loop)
                 saved = now
-            self._notify(number, records[0].round)
+            self._notify(self._round_event(number, records[0].round))
         records = loop.finish()
         self.state.add_costs(records)
         metrics = engine.metrics(tuple(range(configuration.clients)))
@@ -251,15 +256,32 @@ class MOFLD:
             self._generator.propose(len(weights), state.objectives, before, draw)
             self._generator.learn(weights, vectors, after, stream(seed, "acceptance", number))
 
-    def _notify(self, number: int, round: int) -> None:
-        if self._on_round is None:
-            return
-        rounds = self.configuration.federation.rounds
-        done, value = number * rounds + round, self.state.hypervolume
-        metrics = {"iteration": number + 1.0, "hypervolume": value}
-        text = f"iteration {number + 1}, hypervolume {value:.6g}"
-        progress = Progress(text, str(self.directory.path), done, metrics)
-        self._on_round(done, total_rounds(self.configuration), progress)
+    def _round_event(self, number: int, round: int) -> RoundEvent:
+        done = number * self.configuration.federation.rounds + round
+        return RoundEvent(
+            **self._source,
+            round=done,
+            done=done,
+            total=total_rounds(self.configuration),
+            seconds=self.state.seconds,
+            metrics={"iteration": number + 1.0, "hypervolume": self.state.hypervolume},
+        )
+
+
+def source(search: Search) -> dict[str, Any]:
+    """Return the fields that all events of a search share."""
+    configuration = search.configuration
+    return {
+        "kind": "search",
+        "run": str(search.path),
+        "problem": configuration.federation.problem_name,
+        "algorithm": configuration.federation.label,
+        "generator": configuration.label,
+        "seed": configuration.seed,
+        "clients": configuration.federation.clients,
+        "rounds": total_rounds(configuration),
+        "objectives": tuple(each.name for each in configuration.problem.objectives),
+    }
 
 
 def total_rounds(configuration: SearchConfiguration) -> int:

@@ -20,6 +20,7 @@ from comity.errors import UserError
 from comity.runs.directory import Run
 from comity.runs.execute import execute
 from comity.runs.pretraining import save_agent
+from tests.events import stopping
 from tests.tiny import tiny
 
 SHORT = {"clients": 4, "rounds": 4, "chunk": 4}
@@ -174,14 +175,10 @@ def test_resumed_in_the_middle_it_ends_with_the_same_agent(tmp_path):
     )
     whole = execute(Run.create(tmp_path / "whole", configuration))
 
-    def stop(done: int, total: int, text: str) -> None:
-        if done == 2:
-            raise KeyboardInterrupt
-
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(comity.runs.execute, "_CHECKPOINT_SECONDS", 0.0)
         with pytest.raises(KeyboardInterrupt):
-            execute(Run.create(tmp_path / "broken", configuration), on_round=stop)
+            execute(Run.create(tmp_path / "broken", configuration), notify=stopping(2))
     resumed = comity.resume(tmp_path / "broken")
     assert isinstance(resumed, Run)
     wanted, found = whole.server_arrays, resumed.server_arrays

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, cast, get_args
 
@@ -65,6 +66,40 @@ from comity.searches.comparison import SearchComparison
 
 Pictures = dict[str, Path]
 """Files of pictures by name."""
+Drawings = dict[str, Callable[[], Figure | None]]
+"""What draws each picture, by name; it returns None where there is nothing to show."""
+
+
+def run_drawings(run: Run) -> Drawings:
+    """Return what draws each picture of a finished run."""
+    drawings: Drawings
+    if has_single_objective(run.results):
+        drawings = {"scores": partial(scores, run), "rounds": partial(rounds, run)}
+    else:
+        drawings = {
+            "front": partial(front, run),
+            "spans": partial(spans, run),
+            "response": partial(response, run),
+            "losses": partial(losses, run),
+            "rewards": partial(rewards, run),
+        }
+    drawings |= {
+        "conflict": partial(conflict, run),
+        "mixing": partial(mixing, run),
+        "similarity": partial(similarity, run),
+        "allotted": partial(agent_weights, run),
+        "agent_rewards": partial(agent_rewards, run),
+        "embeddings": partial(embeddings, run),
+        "clusters": partial(clusters, run),
+        "partition": partial(partition, run),
+        "groups": partial(groups, run),
+        "cross": partial(cross, run),
+    }
+    if run.configuration.links is not None:
+        drawings |= {"hours": partial(hours, run), "ages": partial(ages, run)}
+        if run.configuration.topology == "star":
+            drawings["contacts"] = lambda: contacts(planned(run.configuration))
+    return drawings
 
 
 def draw_run(run: Run, kind: FigureKind = "png") -> Pictures:
@@ -74,54 +109,37 @@ def draw_run(run: Run, kind: FigureKind = "png") -> Pictures:
         run: The run.
         kind: Format in which pictures are written beside PNG.
     """
-    figures: dict[str, Figure | None]
-    if has_single_objective(run.results):
-        figures = {"scores": scores(run), "rounds": rounds(run)}
-    else:
-        figures = {
-            "front": front(run),
-            "spans": spans(run),
-            "response": response(run),
-            "losses": losses(run),
-            "rewards": rewards(run),
-        }
-    figures |= {
-        "conflict": conflict(run),
-        "mixing": mixing(run),
-        "similarity": similarity(run),
-        "allotted": agent_weights(run),
-        "agent_rewards": agent_rewards(run),
-        "embeddings": embeddings(run),
-        "clusters": clusters(run),
-        "partition": partition(run),
-        "groups": groups(run),
-        "cross": cross(run),
+    return _draw_all(run.path, run_drawings(run), kind)
+
+
+def comparison_drawings(comparison: ComparisonResults, runs: Runs) -> Drawings:
+    """Return what draws each picture of a finished comparison."""
+    drawings: Drawings = {
+        "attacks": partial(attacks, comparison),
+        "bars": partial(bars, comparison),
+        "traffic": partial(traffic, comparison),
     }
-    if run.configuration.links is not None:
-        figures |= {"hours": hours(run), "ages": ages(run)}
-        if run.configuration.topology == "star":
-            figures["contacts"] = contacts(planned(run.configuration))
-    return _save_all(run.path, figures, kind)
+    if not has_single_objective(comparison):
+        drawings |= {
+            "reaches": partial(reaches, comparison, runs),
+            "fronts": partial(fronts, comparison, runs),
+        }
+    first = first_run(runs)
+    if first is not None and not has_data(comparison):
+        problem = first.configuration.get_problem()
+        drawings["solutions"] = lambda: solutions(solutions_of_runs(runs), problem)
+    return drawings | {
+        "learning": partial(learning, comparison, runs),
+        "conflicts": partial(conflicts, comparison, runs),
+        "hours": partial(hours_compared, comparison, runs),
+    }
 
 
 def draw_comparison(
     path: Path, comparison: ComparisonResults, runs: Runs, kind: FigureKind = "png"
 ) -> Pictures:
     """Draw all pictures of a comparison into the directory ``path``; ``kind`` as of a run."""
-    figures: dict[str, Figure | None] = {
-        "attacks": attacks(comparison),
-        "bars": bars(comparison),
-        "traffic": traffic(comparison),
-    }
-    if not has_single_objective(comparison):
-        figures |= {"reaches": reaches(comparison, runs), "fronts": fronts(comparison, runs)}
-    first = first_run(runs)
-    if first is not None and not has_data(comparison):
-        problem = first.configuration.get_problem()
-        figures["solutions"] = solutions(solutions_of_runs(runs), problem)
-    figures |= {"learning": learning(comparison, runs), "conflicts": conflicts(comparison, runs)}
-    figures["hours"] = hours_compared(comparison, runs)
-    return _save_all(path, figures, kind)
+    return _draw_all(path, comparison_drawings(comparison, runs), kind)
 
 
 def draw_plan(path: Path, table: Timetable) -> None:
@@ -138,24 +156,33 @@ def draw_plan(path: Path, table: Timetable) -> None:
         raise UserError(f"out: cannot write {path}: {error.strerror}.") from None
 
 
+def search_drawings(search: Search) -> Drawings:
+    """Return what draws each picture of a finished search."""
+    return {
+        "front": partial(search_front, search),
+        "growth": lambda: growth(growth_of(search)),
+        "weights": partial(weights, search),
+    }
+
+
 def draw_search(search: Search, kind: FigureKind = "png") -> Pictures:
     """Draw all pictures of a finished search; ``kind`` as of a run."""
-    figures = {
-        "front": search_front(search),
-        "growth": growth(growth_of(search)),
-        "weights": weights(search),
-    }
-    return _save_all(search.path, figures, kind)
+    return _draw_all(search.path, search_drawings(search), kind)
+
+
+def searches_drawings(comparison: SearchComparison) -> Drawings:
+    """Return what draws each picture of a comparison of searches."""
+    drawings: Drawings = {"growth": lambda: growth(growths_of(comparison))}
+    sets = solutions_of_searches(comparison)
+    if sets:
+        first = next(iter(comparison.searches.values()))[0]
+        drawings["solutions"] = lambda: solutions(sets, first.configuration.problem)
+    return drawings
 
 
 def draw_searches(comparison: SearchComparison, kind: FigureKind = "png") -> Pictures:
     """Draw the pictures of a comparison of searches; ``kind`` as of a run."""
-    figures: dict[str, Figure | None] = {"growth": growth(growths_of(comparison))}
-    sets = solutions_of_searches(comparison)
-    if sets:
-        first = next(iter(comparison.searches.values()))[0]
-        figures["solutions"] = solutions(sets, first.configuration.problem)
-    return _save_all(comparison.path, figures, kind)
+    return _draw_all(comparison.path, searches_drawings(comparison), kind)
 
 
 def draw_reproduction(
@@ -218,6 +245,11 @@ def _similarities(
     return figures
 
 
+def _draw_all(path: Path, drawings: Drawings, kind: FigureKind) -> Pictures:
+    """Draw pictures and write them."""
+    return _save_all(path, {name: draw() for name, draw in drawings.items()}, kind)
+
+
 def _save_all(path: Path, figures: Mapping[str, Figure | None], kind: FigureKind) -> Pictures:
     """Write figures as PNG, which pages show, and beside it in another format if there is one."""
     pictures = {}
@@ -230,6 +262,7 @@ def _save_all(path: Path, figures: Mapping[str, Figure | None], kind: FigureKind
 
 
 __all__ = [
+    "Drawings",
     "Pictures",
     "agent_rewards",
     "agent_weights",
@@ -239,6 +272,7 @@ __all__ = [
     "cluster_rounds",
     "cluster_sizes",
     "clusters",
+    "comparison_drawings",
     "conflict",
     "conflicts",
     "contacts",
@@ -268,8 +302,11 @@ __all__ = [
     "response",
     "rewards",
     "rounds",
+    "run_drawings",
     "scores",
+    "search_drawings",
     "search_front",
+    "searches_drawings",
     "setting_figure",
     "similarity",
     "solutions",

@@ -1,0 +1,39 @@
+"""The functions that users call."""
+
+from comity.api.catalogue import Catalogue, Entry, algorithms, generators, problems, wrappers
+from comity.api.directories import cross, is_comparison, open, open_directory, report
+from comity.api.execution import (
+    compare,
+    compare_searches,
+    pretrain,
+    reproduce,
+    resume,
+    run,
+    search,
+)
+from comity.api.finishing import Finished, finish_run_at, finish_search_at, lacks_report
+
+__all__ = [
+    "Catalogue",
+    "Entry",
+    "Finished",
+    "algorithms",
+    "compare",
+    "compare_searches",
+    "cross",
+    "finish_run_at",
+    "finish_search_at",
+    "generators",
+    "is_comparison",
+    "lacks_report",
+    "open",
+    "open_directory",
+    "pretrain",
+    "problems",
+    "report",
+    "reproduce",
+    "resume",
+    "run",
+    "search",
+    "wrappers",
+]

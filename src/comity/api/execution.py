@@ -1,0 +1,273 @@
+"""The functions that execute: each configures, executes and writes the report."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Unpack
+
+from comity import report as reports
+from comity import reproductions
+from comity.algorithms import Algorithm
+from comity.api.directories import open_directory
+from comity.api.finishing import (
+    Finished,
+    check,
+    draw,
+    finish,
+    finish_comparison,
+    finish_run_at,
+    finish_search_at,
+    finish_searches,
+    lacks_report,
+    named,
+)
+from comity.api.typed import CompareSettings, RunSettings, SearchSettings
+from comity.callbacks import Callback, notifying
+from comity.errors import UserError
+from comity.problems import Problem
+from comity.report import FigureKind
+from comity.reproductions import Reproduction, searches
+from comity.runs.compare import PLAN as COMPARISON
+from comity.runs.compare import Comparison, start_comparison
+from comity.runs.directory import Run
+from comity.runs.events import OnRound
+from comity.runs.execute import start_run
+from comity.runs.pretraining import check_target, save_agent, start_pretraining
+from comity.searches.comparison import PLAN as SEARCHES
+from comity.searches.comparison import SearchComparison, start_searches
+from comity.searches.directory import Search
+from comity.searches.execution import start_search
+
+
+def run(
+    problem: str | Problem | Mapping[str, Any],
+    *,
+    out: str | Path | None = None,
+    workers: int = 1,
+    on_round: OnRound | None = None,
+    callbacks: Sequence[Callback] = (),
+    figures: FigureKind = "png",
+    **settings: Unpack[RunSettings],
+) -> Run:
+    """Run one federation to its end: ``comity.run("deep-sea-treasure", algorithm="fedpref")``.
+
+    Args:
+        problem: A registered name, ``"module:attribute"``, a problem, or a table that describes
+            your own data.
+        out: The run directory, which must not exist yet; default: a new one under ``runs/``.
+        workers: Processes that share the clients; results do not depend on it.
+        on_round: Called after each round with a `RoundEvent`.
+        callbacks: Objects that get the start, each round and the end, such as `comity.JsonLines`.
+        figures: Format in which pictures are written beside PNG: pdf or svg.
+        **settings: Run-level settings by name (``algorithm``, ``clients``, ``rounds``, ``seed``,
+            ``preferences``, ...), and tables by the name of the algorithm or the learner:
+            ``fedpref={"top_r": 0.4}, dqn={"local_steps": 1000}``. ``algorithm`` is a registered
+            name, ``"module:class"``, or a class.
+    """
+    check(workers, figures)
+    with notifying(callbacks, on_round) as notify:
+        started = start_run({"problem": named(problem), **settings}, out)
+        return finish(started, workers, notify, figures)
+
+
+def compare(
+    problem: str | Problem | Mapping[str, Any],
+    *,
+    algorithms: Sequence[str | type[Algorithm]],
+    seeds: int | Sequence[int] = 3,
+    out: str | Path | None = None,
+    workers: int = 1,
+    on_round: OnRound | None = None,
+    callbacks: Sequence[Callback] = (),
+    figures: FigureKind = "png",
+    **settings: Unpack[CompareSettings],
+) -> Comparison:
+    """Run each algorithm under each preference distribution with each seed, and tabulate.
+
+    Args:
+        problem: What is learned, as for `run`.
+        algorithms: Entries, such as ``"fedavg"``, ``"fedavg+ft"`` (the last mixing replaced by
+            local training), ``"fedpref[clustering=false]"`` or ``"module:class"``; or classes.
+        seeds: Number of seeds, or the seeds.
+        out: The directory, which must not exist yet; default: a new one under ``runs/``.
+        workers: Processes that share the runs.
+        on_round: Called after each round of any run, as in `run`.
+        callbacks: Those of any run, as in `run`.
+        figures: Format in which pictures are written beside PNG: pdf or svg.
+        **settings: Settings of `run`, the same for all entries; tables of algorithms that take no
+            part are refused. ``preferences`` may be several distributions. And ``encodings``,
+            ``attacks``: each entry under each; ``target``: on data with one objective, a validation
+            accuracy; the table has when entries reach it.
+    """
+    check(workers, figures)
+    with notifying(callbacks, on_round) as notify:
+        path = start_comparison(problem, algorithms=algorithms, seeds=seeds, out=out, **settings)
+        return finish_comparison(path, workers, notify, figures)
+
+
+def search(
+    problem: str | Problem,
+    *,
+    out: str | Path | None = None,
+    workers: int = 1,
+    on_round: OnRound | None = None,
+    callbacks: Sequence[Callback] = (),
+    figures: FigureKind = "png",
+    **settings: Unpack[SearchSettings],
+) -> Search:
+    """Search for a whole front: ``comity.search("deep-sea-treasure", generator="gap")``.
+
+    Args:
+        problem: A problem with several objectives, or the name of one.
+        out: The directory, which must not exist yet; default: a new one under ``runs/``.
+        workers: Processes that share the clients; results do not depend on it.
+        on_round: Called after each round with a `RoundEvent`.
+        callbacks: Objects that get the start, each round and the end, such as `comity.JsonLines`.
+        figures: Format in which pictures are written beside PNG: pdf or svg.
+        **settings: Settings of the search by name (``iterations``, ``candidates``,
+            ``warm_start``, ...), those of its federations (``algorithm``, ``clients``, ``rounds``,
+            ...), and tables by the name of the algorithm, the learner or the generator.
+    """
+    check(workers, figures)
+    with notifying(callbacks, on_round) as notify:
+        started = start_search({"problem": named(problem), **settings}, out)
+        return finish(started, workers, notify, figures)
+
+
+def compare_searches(
+    problem: str | Problem,
+    *,
+    generators: Sequence[str],
+    seeds: int | Sequence[int] = 3,
+    out: str | Path | None = None,
+    workers: int = 1,
+    on_round: OnRound | None = None,
+    callbacks: Sequence[Callback] = (),
+    figures: FigureKind = "png",
+    **settings: Unpack[SearchSettings],
+) -> SearchComparison:
+    """Run each search with each seed, and tabulate. Random weights always take part.
+
+    Args:
+        problem: A problem with several objectives, or the name of one.
+        generators: Entries, such as ``"gap"`` or ``"annealing[warm_start=true]"``.
+        seeds: Number of seeds, or the seeds.
+        out: The directory, which must not exist yet; default: a new one under ``runs/``.
+        workers: Processes that share the searches.
+        on_round: Called after each round of any search, as in `run`.
+        callbacks: Those of any search, as in `run`.
+        figures: Format in which pictures are written beside PNG: pdf or svg.
+        **settings: Settings of `search`, the same for all entries.
+    """
+    check(workers, figures)
+    with notifying(callbacks, on_round) as notify:
+        path = start_searches(problem, generators=generators, seeds=seeds, out=out, **settings)
+        return finish_searches(path, workers, notify, figures)
+
+
+def resume(
+    path: str | Path | Run | Search,
+    *,
+    workers: int = 1,
+    on_round: OnRound | None = None,
+    callbacks: Sequence[Callback] = (),
+    figures: FigureKind = "png",
+) -> Finished:
+    """Continue an interrupted run, search or comparison; it ends as if never interrupted.
+
+    Where only the report is missing, it is drawn.
+
+    Args:
+        path: Its directory, or the run or search itself.
+        workers: Processes to use; results do not depend on it.
+        on_round: Called after each round with a `RoundEvent`.
+        callbacks: Objects that get the start, each round and the end, such as `comity.JsonLines`.
+        figures: Format in which pictures are written beside PNG: pdf or svg.
+    """
+    check(workers, figures)
+    with notifying(callbacks, on_round) as notify:
+        if not isinstance(path, Run | Search):
+            path = Path(path)
+            if (path / COMPARISON).is_file():
+                return finish_comparison(path, workers, notify, figures)
+            if (path / SEARCHES).is_file():
+                return finish_searches(path, workers, notify, figures)
+            path = open_directory(path)
+        if path.finished and not lacks_report(path):
+            raise UserError(
+                f"{path.path} is finished already; see it with: comity report {path.path}"
+            )
+        return finish(path, workers, notify, figures)
+
+
+def pretrain(
+    problem: str | Problem,
+    out: str | Path,
+    *,
+    run: str | Path | None = None,
+    workers: int = 1,
+    on_round: OnRound | None = None,
+    callbacks: Sequence[Callback] = (),
+    figures: FigureKind = "png",
+    **settings: Unpack[RunSettings],
+) -> Path:
+    """Train pFedRLLA's agent on one federation and write it to a file.
+
+    Other runs name the file as ``pfedrlla.agent``. The federation in which the agent learns is a
+    run like any other.
+
+    Args:
+        problem: What is learned, as for `run`.
+        out: The file to write, which must not exist yet.
+        run: The run directory, which must not exist yet; default: a new one under ``runs/``.
+        workers: Processes that share the clients; results do not depend on it.
+        on_round: Called after each round, as in `run`.
+        callbacks: As in `run`.
+        figures: Format in which pictures are written beside PNG: pdf or svg.
+        **settings: Settings of `run`.
+    """
+    check(workers, figures)
+    check_target(Path(out))
+    with notifying(callbacks, on_round) as notify:
+        started = start_pretraining({"problem": named(problem), **settings}, run)
+        return save_agent(finish(started, workers, notify, figures), Path(out))
+
+
+def reproduce(
+    table: str,
+    *,
+    rows: Sequence[str] | None = None,
+    out: str | Path | None = None,
+    workers: int = 1,
+    on_round: OnRound | None = None,
+    callbacks: Sequence[Callback] = (),
+    figures: FigureKind = "png",
+    **settings: Any,
+) -> Reproduction:
+    """Run a printed table and set our figures beside the printed ones.
+
+    Args:
+        table: Its name, such as ``"thesis-4.1"``.
+        rows: Some of its rows; default: those that the table's function chooses.
+        out: The directory; runs already in it are used again. Default: a new one under ``runs/``.
+        workers: Processes that share the runs.
+        on_round: Called after each round of any run, as in `run`.
+        callbacks: Those of any run, as in `run`.
+        figures: Format in which pictures are written beside PNG: pdf or svg.
+        **settings: ``only`` (the problem, if the table has several), ``seeds``, ``preferences``
+            where the table does not fix them, other arguments of the table's plan, and settings of
+            `run` or `search`.
+    """
+    check(workers, figures)
+    work = finish_search_at if table in searches.TABLES else finish_run_at
+    with notifying(callbacks, on_round) as notify:
+        reproduction = reproductions.reproduce(
+            table, rows=rows, out=out, workers=workers, notify=notify, work=work, **settings
+        )
+    for comparison in reproduction.comparisons:
+        draw(comparison, figures)
+    reports.write_reproduction(
+        reproduction.path, reproduction.results, reproduction.comparisons, figures
+    )
+    return reproduction

@@ -1,0 +1,347 @@
+"""Settings of each algorithm."""
+
+from __future__ import annotations
+
+from typing import Literal, TypedDict
+
+
+class AgnosticFairPooledSettings(TypedDict, total=False):
+    """Settings of agnostic-fair-pooled."""
+
+    strength: float
+    """Weight of the fairness term (default: 2.0; at least 0)."""
+
+
+class APFLSettings(TypedDict, total=False):
+    """Settings of apfl."""
+
+    alpha: float
+    """How much of the private model counts at first (default: 1.0; at least 0, at most 1)."""
+    rule: Literal["paper", "library"]
+    """The paper's updates, or PFLlib's (default: 'library')."""
+
+
+class CFLSettings(TypedDict, total=False):
+    """Settings of cfl."""
+
+    norm: Literal["l2", "squared", "sum", "mean", "rms"]
+    """Size of a change, for the threshold: l2 over all entries, squared (l2), sum or mean of
+    the tensors' l2 norms, rms over all entries (default: 'l2')."""
+    warm_up: int
+    """First rounds that never count as stalled (too few updates to judge) (default: 0; at
+    least 0)."""
+    split: Literal["threshold", "earned"]
+    """Threshold: split every stalled cluster; earned: only if its two sides are unlike beyond
+    chance (default: 'threshold')."""
+    significance: float
+    """Earned: largest probability of so clear a split among clients without groups (default:
+    0.05; at least 0.005, below 1)."""
+    rule: Literal["patience", "two-threshold"]
+    """When to split: stalled for `patience` rounds, or Sattler's two thresholds (default:
+    'patience')."""
+    threshold: float | str
+    """Mean update at or below which a cluster has stalled (default: 5.0)."""
+    patience: int
+    """Rounds in a row that a cluster must have stalled (default: 2; at least 1)."""
+    largest_update: float
+    """Two-threshold: some client's update must exceed this (default: 1.6; at least 0)."""
+    first_round: int
+    """Two-threshold: no split up to this round (default: 20; at least 0)."""
+    linkage: Literal["single", "complete"]
+    """Single: Sattler's optimal bipartition; complete: the official notebook (default:
+    'single')."""
+
+
+class DittoSettings(TypedDict, total=False):
+    """Settings of ditto."""
+
+    pull: float
+    """Λ: how strongly v is pulled to the received model (default: 0.5; at least 0)."""
+    personal_share: float
+    """Steps for v, as a multiple of those for w (default: 1.0; above 0)."""
+
+
+class FairFedSettings(TypedDict, total=False):
+    """Settings of fairfed."""
+
+    alpha: float
+    """Step size of the weights λ (default: 0.1; at least 0)."""
+    balancing: Literal["levelling", "public"]
+    """Λ levels the values' rates; public: the public code's step, for two values (default:
+    'levelling')."""
+    beta: float
+    """How much disparity moves the weights (default: 0.3; at least 0)."""
+    rule: Literal["exp", "additive"]
+    """Weights anew each round, or carried on (default: 'exp')."""
+    average: Literal["weighted", "public"]
+    """Weighted mean of models; public: the public code's, first client unweighted (default:
+    'weighted')."""
+
+
+class FedALASettings(TypedDict, total=False):
+    """Settings of fedala."""
+
+    top: int
+    """How many of the last tensors have weights of their own (default: 2; at least 1)."""
+    rate: float
+    """Η: step size of W (default: 1.0; above 0)."""
+    share: float
+    """Share of the data in a pass for W (default: 0.8; above 0)."""
+    start_passes: int
+    """Passes for W when a client mixes for the first time (default: 11; at least 1)."""
+
+
+class FedAMPSettings(TypedDict, total=False):
+    """Settings of fedamp."""
+
+    pull: float
+    """Λ: strength of the pull to the cloud model (default: 1.0; at least 0)."""
+    step: float
+    """Α: how much others count in the cloud model (default: 0.5; above 0)."""
+    sigma: float
+    """Σ: how far similarity reaches (default: 1.0; above 0)."""
+    relative: bool
+    """Σ in median squared distances between clients (default: True)."""
+
+
+class FedCMOOSettings(TypedDict, total=False):
+    """Settings of fedcmoo."""
+
+    server_rate: float
+    """Length of the server's step along the mean update (default: 1.0; above 0)."""
+    beta: float
+    """Step size of FindWeights (default: 0.001; above 0)."""
+    iterations: int
+    """Steps of FindWeights in a round (default: 1000; at least 1)."""
+    exact: bool
+    """Solve for w outright (not the paper's: w then forgets) (default: False)."""
+
+
+class FedCMOOPrefSettings(TypedDict, total=False):
+    """Settings of fedcmoo-pref."""
+
+    server_rate: float
+    """Length of the server's step along the mean update (default: 1.0; above 0)."""
+    kappa: float
+    """Share of the weights that is spread evenly over the objectives (default: 0.2; at least
+    0, at most 1)."""
+    epsilon: float
+    """Imbalance μ up to which all losses descend alike (default: 0.01; at least 0)."""
+
+
+class FedCPSettings(TypedDict, total=False):
+    """Settings of fedcp."""
+
+    strength: float
+    """Λ: how much features stay like the global body's (default: 0.0; at least 0)."""
+
+
+class FedFBSettings(TypedDict, total=False):
+    """Settings of fedfb."""
+
+    alpha: float
+    """Step size of the weights λ (default: 0.3; at least 0)."""
+    average: Literal["weighted", "public"]
+    """Weighted mean of models; public: the public code's, first client unweighted (default:
+    'weighted')."""
+
+
+class FedFomoSettings(TypedDict, total=False):
+    """Settings of fedfomo."""
+
+    offers: int
+    """M: models that a client is sent (default: 5; at least 1)."""
+
+
+class FedMGDAPlusSettings(TypedDict, total=False):
+    """Settings of fedmgda-plus."""
+
+    epsilon: float
+    """How far a client's weight may be from its prior (default: 0.1; at least 0, at most 1)."""
+    server_rate: float
+    """Length of the server's first step (default: 1.0; above 0)."""
+    decay: float
+    """Factor on the server's step from round to round (default: 0.98; above 0, at most 1)."""
+    prior: Literal["sizes", "uniform"]
+    """Prior weights: by the clients' data, or all alike (default: 'sizes')."""
+
+
+class FedPACSettings(TypedDict, total=False):
+    """Settings of fedpac."""
+
+    strength: float
+    """Λ: pull of features to their class' centroid (default: 1.0; at least 0)."""
+    head_passes: float
+    """Passes over the data for the head in a round (default: 1.0; above 0)."""
+
+
+class FedPHPSettings(TypedDict, total=False):
+    """Settings of fedphp."""
+
+    strength: float
+    """Λ: how much the historical model teaches (default: 0.1; at least 0, at most 1)."""
+    momentum: float
+    """Μ: how slowly the historical model follows, in the end (default: 0.9; at least 0, at
+    most 1)."""
+
+
+class FedPrefSettings(TypedDict, total=False):
+    """Settings of fedpref."""
+
+    norm: Literal["l2", "squared", "sum", "mean", "rms"]
+    """Size of a change, for the threshold: l2 over all entries, squared (l2), sum or mean of
+    the tensors' l2 norms, rms over all entries (default: 'l2')."""
+    warm_up: int
+    """First rounds that never count as stalled (too few updates to judge) (default: 0; at
+    least 0)."""
+    split: Literal["threshold", "earned"]
+    """Threshold: split every stalled cluster; earned: only if its two sides are unlike beyond
+    chance (default: 'threshold')."""
+    significance: float
+    """Earned: largest probability of so clear a split among clients without groups (default:
+    0.05; at least 0.005, below 1)."""
+    top_r: float
+    """Share of each tensor's largest changes that count (default: 0.8; above 0, at most 1)."""
+    similarity: Literal["tensor", "layer"]
+    """Mean of the cosines of tensors, or of layers (weight and bias as one vector) (default:
+    'tensor')."""
+    minimum_similarity: float
+    """Similarity at or below which a client has no weight (default: -1.0; at least -1, below
+    1)."""
+    threshold: float | str
+    """Change of a cluster's mean model that counts as stalled; '2.5%': of its norm (default:
+    5.0)."""
+    patience: int
+    """Rounds in a row that a cluster must have stalled (default: 2; at least 1)."""
+    clustering: bool
+    """Split stalled clusters (off: weighted aggregation only) (default: True)."""
+    weighting: bool
+    """Weigh by similarity (off: plain means, clustering only) (default: True)."""
+
+
+class FedProxSettings(TypedDict, total=False):
+    """Settings of fedprox."""
+
+    mu: float
+    """Strength of the pull to the received model (default: 1.0; at least 0)."""
+
+
+class FedRepSettings(TypedDict, total=False):
+    """Settings of fedrep."""
+
+    head_share: float
+    """Steps for the head, as a multiple of the body's (default: 1.0; above 0)."""
+
+
+class FSMGDASettings(TypedDict, total=False):
+    """Settings of fsmgda."""
+
+    server_rate: float
+    """Length of the server's step along the updates (default: 1.0; above 0)."""
+
+
+class LFTEnsembleSettings(TypedDict, total=False):
+    """Settings of lft-ensemble."""
+
+    alpha: float
+    """Step size of the weights λ (default: 0.1; at least 0)."""
+    balancing: Literal["levelling", "public"]
+    """Λ levels the values' rates; public: the public code's step, for two values (default:
+    'levelling')."""
+
+
+class LFTFedAvgSettings(TypedDict, total=False):
+    """Settings of lft-fedavg."""
+
+    alpha: float
+    """Step size of the weights λ (default: 0.3; at least 0)."""
+    balancing: Literal["levelling", "public"]
+    """Λ levels the values' rates; public: the public code's step, for two values (default:
+    'levelling')."""
+    average: Literal["weighted", "public"]
+    """Weighted mean of models; public: the public code's, first client unweighted (default:
+    'weighted')."""
+
+
+class MaTFLSettings(TypedDict, total=False):
+    """Settings of matfl."""
+
+    voters: int
+    """Clients that each one averages with, itself included (default: 10; at least 1)."""
+    scope: Literal["layer", "model"]
+    """Compare tensor by tensor, or whole models (default: 'layer')."""
+    weights: Literal["similarity", "uniform", "votes"]
+    """By similarity, equal among voters, or by the number of tensors voted for (default:
+    'similarity')."""
+    shift: float
+    """Added to each cosine before the cut at zero (default: 0.0; at least 0)."""
+
+
+class PFedRLLASettings(TypedDict, total=False):
+    """Settings of pfedrlla."""
+
+    body: Literal["weighted", "agent", "mean", "local"]
+    """Bodies: by data size, agent, plain mean, or left local (default: 'weighted')."""
+    head: Literal["weighted", "agent", "mean", "local"]
+    """Heads: by the agent, data size, plain mean, or left local (default: 'agent')."""
+    cut: str
+    """The head: auto, or patterns of its tensors, e.g. body.8.*,head.* (default: 'auto')."""
+    agent: str
+    """File of an agent that pretrain made; without one, it learns from nothing (default: '')."""
+    network: Literal["flat", "pairwise"]
+    """Of a new agent: pairwise, for any number of givers, or flat, as published (default:
+    'pairwise')."""
+    reference: bool
+    """As in the public code: tanh before softmax, tokens without singular values (default:
+    False)."""
+    score_reward: float
+    """Β₁: for a good model (default: 1.0; at least 0)."""
+    gain_reward: float
+    """Β₂: for one better than before (default: 1.0; at least 0)."""
+    likeness_reward: float
+    """Β₃: for weights by likeness of embeddings (default: 2.0; at least 0)."""
+    target: float
+    """Acc_tar: the accuracy that is aimed at (default: 1.0)."""
+    warmup: int
+    """Rounds of random weights before an agent from nothing (default: 50; at least 0)."""
+    every: int
+    """Rounds between trainings of agent and encoder (default: 10; at least 1)."""
+    agent_steps: int
+    """Steps of the agent in a training (default: 5; at least 0)."""
+    encoder_steps: int
+    """Steps of the encoder in a training (default: 5; at least 0)."""
+    batch_size: int
+    """Episodes in a step of the agent (default: 32; at least 1)."""
+    memory: int
+    """Episodes that the agent remembers (default: 100000; at least 1)."""
+    noise: float
+    """Spread of the noise on the agent's weights (default: 0.03; at least 0)."""
+
+
+class PraFFLSettings(TypedDict, total=False):
+    """Settings of praffl."""
+
+    sampled: int
+    """Preferences drawn for every batch (n_λ) (default: 64; above 0)."""
+    split: float
+    """Share of local training that ψ gets, first (default: 0.5; above 0, below 1)."""
+    smoothing: float
+    """Γ of the smooth Tchebycheff function (default: 1.0; above 0)."""
+    lambda_min: float
+    """No entry of a preference counts as less (default: 0.01; above 0, below 0.5)."""
+    width: int
+    """Features that ψ hands to the head (default: 4; above 0)."""
+    arch: Literal["code", "relu"]
+    """Head: two linear layers and one common bias, or relu between them (default: 'code')."""
+    hyper: Literal["mlp", "linear"]
+    """Hypernetwork: a hidden layer, or none (default: 'mlp')."""
+    hyper_width: int
+    """Width of the hypernetwork's hidden layers (default: 4; above 0)."""
+    weighting: Literal["mean", "sizes", "public"]
+    """How the server averages ψ; public: by sizes, but the first client's not weighted
+    (default: 'mean')."""
+    hand_over: Literal["trained", "averaged"]
+    """Ψ that clients end with: as trained, which β fits, or the mean (the paper) (default:
+    'trained')."""
+    tested: int
+    """Preferences at which each client is judged in the end (default: 1000; above 0)."""
