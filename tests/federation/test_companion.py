@@ -27,6 +27,7 @@ from comity.federation.record import RoundRecord
 from comity.federation.server import Server
 from comity.runs.directory import Run
 from comity.runs.execute import execute
+from comity.searches.configuration import configure_search
 from tests.federation.test_deployed import (
     LOSSES,
     Deployment,
@@ -335,3 +336,8 @@ def test_what_companions_cannot_go_with_is_refused(values, message):
 def test_companions_turn_off_the_default_of_one_round_for_all():
     assert tiny(problem="tiny-people", algorithm="praffl").keep_scope == "federation"
     assert settings("praffl", "tiny-people", 0.5).keep_scope == "client"
+
+
+def test_a_search_has_no_companions():
+    with pytest.raises(UserError, match="alone_share means nothing in a search"):
+        configure_search({"problem": "tiny-people", "algorithm": "fedavg", "alone_share": 0.5})

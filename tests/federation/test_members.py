@@ -126,6 +126,19 @@ def test_a_whole_federation_leaves_results_at_each_party(tmp_path):
         banks.serve()
 
 
+def test_a_site_alone_knows_whether_it_is_better_off_than_alone(tmp_path):
+    banks = Banks(tmp_path, alone_share=0.5)
+    banks.serve()
+    assert banks.equal()
+    beside = close(banks.members["bank-b"]).results["per_client"][0]["alone"]
+    assert set(beside) == {"federated", "alone", "standing", "keeps"}
+    assert beside["alone"] is not None
+    lines = (tmp_path / "run" / "history.jsonl").read_text().splitlines()
+    history = [json.loads(line) for line in lines]
+    assert history
+    assert not any({"alone", "federated"} & entry.keys() for entry in history)
+
+
 def test_results_are_told_only_by_those_who_share_them(tmp_path):
     """The organiser has test results if all sites tell theirs, and none if only one does."""
     for home, sharing in ((tmp_path / "one", NAMES[1:2]), (tmp_path / "all", NAMES)):

@@ -211,6 +211,11 @@ def configure_search(values: Mapping[str, Any]) -> SearchConfiguration:
     federation = configure({**inner, "preferences": "dirichlet"})
     if federation.attackers:
         raise UserError("attack means nothing in a search: comity run and compare have attacks.")
+    if federation.alone_share:
+        raise UserError(
+            "alone_share means nothing in a search: its models are for everybody, not for the "
+            "client that trained them. Leave it out."
+        )
     _check_clients(search, federation.clients)
     _check_algorithm(federation)
     if "chunk" not in inner:
