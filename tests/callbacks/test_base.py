@@ -136,6 +136,19 @@ def test_an_error_of_a_callback_reaches_the_caller_and_the_run_goes_on_later(mon
     assert contents(resumed.path) == contents(whole.path)
 
 
+def test_an_error_at_the_end_leaves_a_finished_run_whose_report_is_drawn_later():
+    class Late(Noted):
+        def on_end(self, event: comity.EndEvent) -> None:
+            raise ZeroDivisionError("late")
+
+    with pytest.raises(ZeroDivisionError, match="late"):
+        comity.run("tiny-treasure", out="a", callbacks=[Late()], **SHORT)
+    assert comity.Run.open("a").finished
+    noted = Noted()
+    comity.resume("a", callbacks=[noted])
+    assert noted.events == []
+
+
 def test_an_error_of_a_callback_ends_the_workers():
     path = start_comparison(TINY.name, algorithms=ENTRIES, seeds=1, out="c", **SHORT)
     with (

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from comity.callbacks import WandB
-from comity.errors import UserError
+from comity.errors import StoppedError, UserError
 from tests.callbacks.logged import logged_run, trained
 
 
@@ -65,6 +65,17 @@ def test_an_offline_file_has_history_settings_and_results(tmp_path, monkeypatch)
     for name, value in run.results["metrics"].items():
         assert summary[f"result/{name}"] == value
     assert summary["verdict"].startswith(run.results["verdict"]["sentences"][0])
+
+
+def test_a_failure_says_how_to_go_on_without_an_account(tmp_path, monkeypatch):
+    wandb = pytest.importorskip("wandb", reason="the extra wandb is not installed")
+
+    def refuse(**options: Any) -> None:
+        raise wandb.Error("No API key configured.")
+
+    monkeypatch.setattr(wandb, "init", refuse)
+    with pytest.raises(StoppedError, match=r"failed: No API key configured\. .*WANDB_MODE=offline"):
+        logged_run(tmp_path / "r", WandB())
 
 
 def test_a_missing_library_is_named_with_its_remedy(monkeypatch):

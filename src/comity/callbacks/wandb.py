@@ -63,6 +63,7 @@ class WandB(Callback):
         try:
             yield
         except self._wandb.Error as error:
+            reason = str(error).rstrip(".")
             raise StoppedError(
-                f"Weights & Biases failed: {error}. Without an account: WANDB_MODE=offline"
+                f"Weights & Biases failed: {reason}. Without an account: WANDB_MODE=offline"
             ) from None
