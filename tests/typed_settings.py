@@ -16,6 +16,7 @@ import comity.api
 from comity.algorithms.registry import algorithms
 from comity.algorithms.wrappers import wrappers
 from comity.configuration import RUN_SETTINGS, Configuration
+from comity.configuration.privacy import Privacy
 from comity.learners import LEARNERS
 from comity.searches import SearchSettings, generators
 from comity.settings import SettingInfo, Settings, describe
@@ -27,6 +28,7 @@ TYPES = {
     "preferences": "str | Sequence[Sequence[float]]",
     "absences": "Sequence[tuple[int, int, str]]",
     "links": "Mapping[str, Any]",
+    "privacy": "PrivacySettings",
 }
 """Types that users may give in more forms than settings keep."""
 OWN = ("algorithm", "seed", "preferences", "links")
@@ -51,7 +53,7 @@ class CompareSettings(SharedSettings, total=False):
 def sources() -> dict[str, str]:
     """Return the text of each module by its name."""
     learners = {name: settings for name, (_, settings) in LEARNERS.items()}
-    parts = learners | wrappers() | generators()
+    parts = learners | wrappers() | generators() | {"privacy": Privacy}
     shipped = {k: v for k, v in algorithms().items() if v.__module__.startswith("comity.")}
     run = {each.name: each for each in describe(Configuration) if each.name in RUN_SETTINGS}
     shared = [run[name] for name in run if name not in (*OWN, "problem")]
@@ -67,7 +69,7 @@ def sources() -> dict[str, str]:
     )
     return {
         "algorithms": _module("Settings of each algorithm.", shipped),
-        "parts": _module("Settings of each learner, wrapper and generator.", parts),
+        "parts": _module("Settings of learners, wrappers, generators and privacy.", parts),
         "run": f'"""Settings of runs, comparisons and searches."""\n\n{head}\n'
         + _class("SharedSettings", "TypedDict", "Settings of runs and searches.", shared, tables)
         + _class(

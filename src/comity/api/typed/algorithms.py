@@ -17,26 +17,26 @@ class APFLSettings(TypedDict, total=False):
 
     alpha: float
     """How much of the private model counts at first (default: 1.0; at least 0, at most 1)."""
-    rule: Literal['paper', 'library']
+    rule: Literal["paper", "library"]
     """The paper's updates, or PFLlib's (default: 'library')."""
 
 
 class CFLSettings(TypedDict, total=False):
     """Settings of cfl."""
 
-    norm: Literal['l2', 'squared', 'sum', 'mean', 'rms']
+    norm: Literal["l2", "squared", "sum", "mean", "rms"]
     """Size of a change, for the threshold: l2 over all entries, squared (l2), sum or mean of
     the tensors' l2 norms, rms over all entries (default: 'l2')."""
     warm_up: int
     """First rounds that never count as stalled (too few updates to judge) (default: 0; at
     least 0)."""
-    split: Literal['threshold', 'earned']
+    split: Literal["threshold", "earned"]
     """Threshold: split every stalled cluster; earned: only if its two sides are unlike beyond
     chance (default: 'threshold')."""
     significance: float
     """Earned: largest probability of so clear a split among clients without groups (default:
     0.05; at least 0.005, below 1)."""
-    rule: Literal['patience', 'two-threshold']
+    rule: Literal["patience", "two-threshold"]
     """When to split: stalled for `patience` rounds, or Sattler's two thresholds (default:
     'patience')."""
     threshold: float | str
@@ -47,7 +47,7 @@ class CFLSettings(TypedDict, total=False):
     """Two-threshold: some client's update must exceed this (default: 1.6; at least 0)."""
     first_round: int
     """Two-threshold: no split up to this round (default: 20; at least 0)."""
-    linkage: Literal['single', 'complete']
+    linkage: Literal["single", "complete"]
     """Single: Sattler's optimal bipartition; complete: the official notebook (default:
     'single')."""
 
@@ -66,14 +66,14 @@ class FairFedSettings(TypedDict, total=False):
 
     alpha: float
     """Step size of the weights λ (default: 0.1; at least 0)."""
-    balancing: Literal['levelling', 'public']
+    balancing: Literal["levelling", "public"]
     """Λ levels the values' rates; public: the public code's step, for two values (default:
     'levelling')."""
     beta: float
     """How much disparity moves the weights (default: 0.3; at least 0)."""
-    rule: Literal['exp', 'additive']
+    rule: Literal["exp", "additive"]
     """Weights anew each round, or carried on (default: 'exp')."""
-    average: Literal['weighted', 'public']
+    average: Literal["weighted", "public"]
     """Weighted mean of models; public: the public code's, first client unweighted (default:
     'weighted')."""
 
@@ -141,7 +141,7 @@ class FedFBSettings(TypedDict, total=False):
 
     alpha: float
     """Step size of the weights λ (default: 0.3; at least 0)."""
-    average: Literal['weighted', 'public']
+    average: Literal["weighted", "public"]
     """Weighted mean of models; public: the public code's, first client unweighted (default:
     'weighted')."""
 
@@ -162,7 +162,7 @@ class FedMGDAPlusSettings(TypedDict, total=False):
     """Length of the server's first step (default: 1.0; above 0)."""
     decay: float
     """Factor on the server's step from round to round (default: 0.98; above 0, at most 1)."""
-    prior: Literal['sizes', 'uniform']
+    prior: Literal["sizes", "uniform"]
     """Prior weights: by the clients' data, or all alike (default: 'sizes')."""
 
 
@@ -188,13 +188,13 @@ class FedPHPSettings(TypedDict, total=False):
 class FedPrefSettings(TypedDict, total=False):
     """Settings of fedpref."""
 
-    norm: Literal['l2', 'squared', 'sum', 'mean', 'rms']
+    norm: Literal["l2", "squared", "sum", "mean", "rms"]
     """Size of a change, for the threshold: l2 over all entries, squared (l2), sum or mean of
     the tensors' l2 norms, rms over all entries (default: 'l2')."""
     warm_up: int
     """First rounds that never count as stalled (too few updates to judge) (default: 0; at
     least 0)."""
-    split: Literal['threshold', 'earned']
+    split: Literal["threshold", "earned"]
     """Threshold: split every stalled cluster; earned: only if its two sides are unlike beyond
     chance (default: 'threshold')."""
     significance: float
@@ -202,7 +202,7 @@ class FedPrefSettings(TypedDict, total=False):
     0.05; at least 0.005, below 1)."""
     top_r: float
     """Share of each tensor's largest changes that count (default: 0.8; above 0, at most 1)."""
-    similarity: Literal['tensor', 'layer']
+    similarity: Literal["tensor", "layer"]
     """Mean of the cosines of tensors, or of layers (weight and bias as one vector) (default:
     'tensor')."""
     minimum_similarity: float
@@ -245,7 +245,7 @@ class LFTEnsembleSettings(TypedDict, total=False):
 
     alpha: float
     """Step size of the weights λ (default: 0.1; at least 0)."""
-    balancing: Literal['levelling', 'public']
+    balancing: Literal["levelling", "public"]
     """Λ levels the values' rates; public: the public code's step, for two values (default:
     'levelling')."""
 
@@ -255,10 +255,10 @@ class LFTFedAvgSettings(TypedDict, total=False):
 
     alpha: float
     """Step size of the weights λ (default: 0.3; at least 0)."""
-    balancing: Literal['levelling', 'public']
+    balancing: Literal["levelling", "public"]
     """Λ levels the values' rates; public: the public code's step, for two values (default:
     'levelling')."""
-    average: Literal['weighted', 'public']
+    average: Literal["weighted", "public"]
     """Weighted mean of models; public: the public code's, first client unweighted (default:
     'weighted')."""
 
@@ -268,9 +268,9 @@ class MaTFLSettings(TypedDict, total=False):
 
     voters: int
     """Clients that each one averages with, itself included (default: 10; at least 1)."""
-    scope: Literal['layer', 'model']
+    scope: Literal["layer", "model"]
     """Compare tensor by tensor, or whole models (default: 'layer')."""
-    weights: Literal['similarity', 'uniform', 'votes']
+    weights: Literal["similarity", "uniform", "votes"]
     """By similarity, equal among voters, or by the number of tensors voted for (default:
     'similarity')."""
     shift: float
@@ -280,15 +280,15 @@ class MaTFLSettings(TypedDict, total=False):
 class PFedRLLASettings(TypedDict, total=False):
     """Settings of pfedrlla."""
 
-    body: Literal['weighted', 'agent', 'mean', 'local']
+    body: Literal["weighted", "agent", "mean", "local"]
     """Bodies: by data size, agent, plain mean, or left local (default: 'weighted')."""
-    head: Literal['weighted', 'agent', 'mean', 'local']
+    head: Literal["weighted", "agent", "mean", "local"]
     """Heads: by the agent, data size, plain mean, or left local (default: 'agent')."""
     cut: str
     """The head: auto, or patterns of its tensors, e.g. body.8.*,head.* (default: 'auto')."""
     agent: str
     """File of an agent that pretrain made; without one, it learns from nothing (default: '')."""
-    network: Literal['flat', 'pairwise']
+    network: Literal["flat", "pairwise"]
     """Of a new agent: pairwise, for any number of givers, or flat, as published (default:
     'pairwise')."""
     reference: bool
@@ -331,18 +331,17 @@ class PraFFLSettings(TypedDict, total=False):
     """No entry of a preference counts as less (default: 0.01; above 0, below 0.5)."""
     width: int
     """Features that ψ hands to the head (default: 4; above 0)."""
-    arch: Literal['code', 'relu']
+    arch: Literal["code", "relu"]
     """Head: two linear layers and one common bias, or relu between them (default: 'code')."""
-    hyper: Literal['mlp', 'linear']
+    hyper: Literal["mlp", "linear"]
     """Hypernetwork: a hidden layer, or none (default: 'mlp')."""
     hyper_width: int
     """Width of the hypernetwork's hidden layers (default: 4; above 0)."""
-    weighting: Literal['mean', 'sizes', 'public']
+    weighting: Literal["mean", "sizes", "public"]
     """How the server averages ψ; public: by sizes, but the first client's not weighted
     (default: 'mean')."""
-    hand_over: Literal['trained', 'averaged']
+    hand_over: Literal["trained", "averaged"]
     """Ψ that clients end with: as trained, which β fits, or the mean (the paper) (default:
     'trained')."""
     tested: int
     """Preferences at which each client is judged in the end (default: 1000; above 0)."""
-

@@ -1,4 +1,4 @@
-"""Settings of each learner, wrapper and generator."""
+"""Settings of learners, wrappers, generators and privacy."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ class AnnealingSettings(TypedDict, total=False):
     jitter: float
     """Share of a random weight mixed in at the start; falls with the temperature (default:
     0.3; at least 0, at most 1)."""
-    acceptance: Literal['linear', 'chebyshev', 'weak']
+    acceptance: Literal["linear", "chebyshev", "weak"]
     """Scalar linear, strong (Chebyshev) or weak acceptance rule (default: 'linear')."""
-    init: Literal['random', 'equidistant']
+    init: Literal["random", "equidistant"]
     """The weights of the first iteration (default: 'random')."""
 
 
@@ -44,11 +44,11 @@ class ConFREESettings(TypedDict, total=False):
 
     c: float
     """How far the step may leave the guidance vector (default: 0.4; above 0, below 1)."""
-    scope: Literal['tensor', 'model']
+    scope: Literal["tensor", "model"]
     """One problem a tensor, or one in all (default: 'tensor')."""
-    guidance: Literal['simultaneous', 'sequential']
+    guidance: Literal["simultaneous", "sequential"]
     """Projections of the original updates, or one after the other (default: 'simultaneous')."""
-    projection: Literal['poster', 'public']
+    projection: Literal["poster", "public"]
     """Divided by ‖Δ_j‖²; public: not, as in the public code: milder for short updates
     (default: 'poster')."""
     rescale: bool
@@ -148,16 +148,33 @@ class NearestNeighbourMixingSettings(TypedDict, total=False):
     """Share of bad members to withstand (default: 0.3; above 0, below 0.5)."""
 
 
+class PrivacySettings(TypedDict, total=False):
+    """Settings of privacy."""
+
+    epsilon: float
+    """Largest epsilon of a client over the whole run; 0: noise decides (default: 0.0; at least
+    0)."""
+    noise: float
+    """Noise multiplier: standard deviation of each coordinate's noise in units of clip; filled
+    in from epsilon (default: 0.0; at least 0, at most 1000000000.0)."""
+    delta: float
+    """Probability with which epsilon may be exceeded (default: 1e-05; at least 1e-300, below
+    1)."""
+    clip: float
+    """Largest length of an update; longer ones are scaled down to it (default: 1.0; above 0,
+    at most 1000000000.0)."""
+
+
 class ScaledMeanSettings(TypedDict, total=False):
     """Settings of scaled-mean."""
 
     c: float
     """How far the step may leave the guidance vector (default: 0.4; above 0, below 1)."""
-    scope: Literal['tensor', 'model']
+    scope: Literal["tensor", "model"]
     """One problem a tensor, or one in all (default: 'tensor')."""
-    guidance: Literal['simultaneous', 'sequential']
+    guidance: Literal["simultaneous", "sequential"]
     """Projections of the original updates, or one after the other (default: 'simultaneous')."""
-    projection: Literal['poster', 'public']
+    projection: Literal["poster", "public"]
     """Divided by ‖Δ_j‖²; public: not, as in the public code: milder for short updates
     (default: 'poster')."""
     rescale: bool
@@ -175,29 +192,28 @@ class SupervisedSettings(TypedDict, total=False):
     """Steps a client takes in all (default: 1500; at least 1)."""
     batch_size: int
     """Samples in one step; all where a client has less (default: 256; at least 1)."""
-    optimiser: Literal['adam', 'sgd']
+    optimiser: Literal["adam", "sgd"]
     """Adam or sgd; starts afresh every round (default: 'adam')."""
     momentum: float
     """Momentum of sgd (default: 0.0; at least 0, below 1)."""
     weight_decay: float
     """Pull of all trained weights to zero (default: 0.0; at least 0)."""
-    scalarisation: Literal['linear', 'smooth-tchebycheff']
+    scalarisation: Literal["linear", "smooth-tchebycheff"]
     """How a preference makes one loss of several (default: 'linear')."""
     smoothing: float
     """Smooth-tchebycheff: larger is closer to the maximum (default: 1.0; above 0)."""
     least_weight: float
     """Smooth-tchebycheff: a preference is raised to this (default: 0.01; above 0, at most
     0.5)."""
-    normalise: Literal['none', 'initial', 'units', 'ends']
+    normalise: Literal["none", "initial", "units", "ends"]
     """Divide each loss by: none: nothing; initial: its value for the initial model; units:
     what brings it to the unit of its score; ends: its spread between runs on one objective
     alone (default: 'initial')."""
     warm_up: float
     """Share of the rounds in which the first objective alone counts (default: 0.0; at least 0,
     below 1)."""
-    compile: Literal['auto', 'yes', 'no']
+    compile: Literal["auto", "yes", "no"]
     """Compile the steps; auto: where the run is long enough to pay (default: 'auto')."""
     local_epochs: int
     """Times that a client goes through its data in a round; 0: it takes local_steps (default:
     0; at least 0)."""
-

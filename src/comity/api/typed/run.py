@@ -34,6 +34,7 @@ from comity.api.typed.parts import (
     DDPGSettings,
     DQNSettings,
     GapSettings,
+    PrivacySettings,
     SupervisedSettings,
 )
 
@@ -64,7 +65,7 @@ class SharedSettings(TypedDict, total=False):
     participation: float
     """Share p of the clients that take part in a round: ⌈p N⌉ (default: 1.0; above 0, at most
     1)."""
-    topology: Literal['star', 'neighbours']
+    topology: Literal["star", "neighbours"]
     """Star: a server mixes; neighbours: each client mixes what it heard, without one (default:
     'star')."""
     graph: str
@@ -79,9 +80,9 @@ class SharedSettings(TypedDict, total=False):
     size_cap: float
     """A client's data size, and counts that weigh like it, are at most this many medians of
     the round's; 0: as they are sent (default: 3.0; at least 0)."""
-    keep: Literal['best', 'last']
+    keep: Literal["best", "last"]
     """Hand over each client's best validated model, or its last one (default: 'best')."""
-    keep_scope: Literal['client', 'federation']
+    keep_scope: Literal["client", "federation"]
     """Best model of each client, or one best round for all clients together (default:
     'client')."""
     guard: bool
@@ -93,7 +94,7 @@ class SharedSettings(TypedDict, total=False):
     fine_tune: str
     """None; replace-last: no mixing in the last round; extra:K: K rounds' work more (default:
     'none')."""
-    encoding: Literal['none', 'exact', 'float16', 'int8', 'int4']
+    encoding: Literal["none", "exact", "float16", "int8", "int4"]
     """How models travel: whole (none), or what changed: exact, float16, int8 or int4 (default:
     'none')."""
     validation_episodes: int
@@ -103,7 +104,7 @@ class SharedSettings(TypedDict, total=False):
     evaluate_every: int
     """Data: rounds between evaluations of all clients, absent ones too, on validation data; 0:
     never (default: 0; at least 0)."""
-    global_test: int | Literal['all']
+    global_test: int | Literal["all"]
     """Data: test samples of all clients on which every model is judged, too: all, a number
     that is drawn among them, or 0: none (default: 'all')."""
     keep_checkpoint: bool
@@ -113,7 +114,7 @@ class SharedSettings(TypedDict, total=False):
     """Clients trained as one stack by one process (default: 10; at least 1)."""
     threads: int
     """Threads of one process; more may change bits (default: 1; at least 1, at most 1024)."""
-    privacy: Privacy | None
+    privacy: PrivacySettings
     """Differential privacy of what clients send: a table with epsilon or noise, and clip
     (default: None)."""
     apfl: APFLSettings
@@ -165,6 +166,7 @@ class SharedSettings(TypedDict, total=False):
     supervised: SupervisedSettings
     """Settings of supervised."""
 
+
 class RunSettings(SharedSettings, total=False):
     """Settings of a run by name, and tables of its parts."""
 
@@ -193,6 +195,7 @@ class CompareSettings(SharedSettings, total=False):
     """Attacks: each entry under each."""
     target: float
     """Validation accuracy of one objective; the table has when entries reach it."""
+
 
 class SearchSettings(SharedSettings, total=False):
     """Settings of a search by name, those of its federations, and tables of its parts."""
