@@ -1,0 +1,4 @@
+/** live. */
+export const title = "live";
+export function applies() { return false; }
+export function render() {}
