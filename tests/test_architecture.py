@@ -33,8 +33,8 @@ LEVELS = {
     "testing": 8,
     "searches": 9,
     "report": 10,
-    "explore": 10,
     "reproductions": 10,
+    "explore": 11,
     "api": 11,
     "cli": 12,
     "comity": 13,
@@ -81,6 +81,8 @@ OPTIONAL = {
     "grpc": "comity.federation.transports.grpc",
     "sgp4": "comity.links.orbits",
     "skyfield": "comity.links.orbits",
+    "starlette": "comity.explore.server",
+    "uvicorn": "comity.explore.server",
 }
 """Libraries of extras with one door each: library -> the only module that imports it."""
 

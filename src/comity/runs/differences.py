@@ -76,7 +76,7 @@ def difference(runs: Sequence[Run], others: Sequence[Run]) -> Difference | None:
     if not gains:
         return None
     each = np.round(gains, 6)  # as exact as returns and scores are
-    interval, p = _tested(each)
+    interval, p = tested(each)
     gain: Difference = {
         "mean": float(each.mean()),
         "std": float(each.std()),
@@ -95,8 +95,12 @@ def difference(runs: Sequence[Run], others: Sequence[Run]) -> Difference | None:
     return gain
 
 
-def _tested(each: FloatArray) -> tuple[list[float] | None, float | None]:
-    """Return Student's 95 % interval and the p of a paired t-test; None without any spread."""
+def tested(each: FloatArray) -> tuple[list[float] | None, float | None]:
+    """Return Student's 95 % interval and the p of a paired t-test; None without any spread.
+
+    Args:
+        each: The differences.
+    """
     count, mean = len(each), float(each.mean())
     error = float(each.std(ddof=1) / np.sqrt(count)) if count > 1 else 0.0
     if error < 1e-9:
