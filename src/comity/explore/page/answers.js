@@ -32,9 +32,9 @@ export function answers(context, model, change) {
       label: { show: true, position: "right", color: colour.ink, fontSize: 11, formatter: ({ value }) => (value === null || Number.isNaN(value) ? "undefined" : percent(value, 1)) },
     });
     return {
-      legend: legend(colour), grid: { left: 8, right: 52, top: 30, bottom: 36, containLabel: true },
+      legend: legend(colour), grid: { left: 128, right: 52, top: 30, bottom: 36 },
       xAxis: axis(colour, RATES[rate], { min: 0, scale: false, axisLabel: { formatter: (value) => percent(value) } }),
-      yAxis: { ...axis(colour, "", { type: "category", inverse: true, data: labels }), axisLabel: { color: colour.ink, width: 130, overflow: "truncate" }, splitLine: { show: false } },
+      yAxis: { ...axis(colour, "", { type: "category", inverse: true, data: labels }), axisLabel: { color: colour.ink, width: 118, overflow: "truncate" }, splitLine: { show: false } },
       tooltip: { trigger: "axis", axisPointer: { type: "shadow" }, valueFormatter: (value) => percent(value, 1) },
       series: [bar("now", now, { color: colour.accent }), before && bar("kept model, threshold 0.5", before, { color: colour.faint })].filter(Boolean),
     };

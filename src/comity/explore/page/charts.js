@@ -46,7 +46,7 @@ export function axis(colour, name, options = {}) {
     type: "value", scale: true, name, nameLocation: "middle", nameGap: nameGap ?? 28,
     nameTextStyle: { color: colour.soft, fontSize: 12 },
     axisLabel: { color: colour.soft, fontSize: 11, hideOverlap: true, ...axisLabel },
-    axisLine: { lineStyle: { color: colour.faint } },
+    axisLine: { onZero: false, lineStyle: { color: colour.faint } },
     axisTick: { show: false },
     splitLine: { lineStyle: { color: colour.rule } },
     ...others,
@@ -60,6 +60,21 @@ export function legend(colour, options = {}) {
     textStyle: { color: colour.ink, fontSize: 12 }, inactiveColor: colour.faint,
     pageTextStyle: { color: colour.soft }, pageIconColor: colour.accent, ...options,
   };
+}
+
+/** Return two series that fill the area between a lower and an upper line; points are [x, low, high]. */
+export function band(name, points, fill, options = {}) {
+  const part = { type: "line", name, stack: name, stackStrategy: "all", symbol: "none", silent: true, lineStyle: { opacity: 0 }, z: 1, ...options };
+  const known = points.filter(([, low, high]) => low !== null && high !== null);
+  return [
+    { ...part, data: known.map(([x, low]) => [x, low]), itemStyle: { color: fill } },
+    { ...part, data: known.map(([x, low, high]) => [x, high - low]), itemStyle: { color: fill }, areaStyle: { color: fill, opacity: 0.16 } },
+  ];
+}
+
+/** Return the style of a ring: a mark that hides nothing. */
+export function ring(color, width = 2) {
+  return { color: "transparent", borderColor: color, borderWidth: width, opacity: 1 };
 }
 
 function complete(option, colour) {

@@ -57,3 +57,8 @@ export function weights(values, digits = 2) {
 export function plural(amount, noun) {
   return `${count(amount)} ${noun}${amount === 1 ? "" : "s"}`;
 }
+
+/** Return how an item is called; runs of a comparison by their algorithm and seed. */
+export function itemLabel(item) {
+  return item.parent && item.algorithm && item.seed !== null ? `${item.algorithm}, seed ${item.seed}` : item.title;
+}

@@ -1,5 +1,6 @@
 /** The shell: which item, which view, and the way between them. */
 import { fill, make, message } from "comity/elements";
+import { itemLabel } from "comity/formats";
 import { openSource } from "comity/source";
 import { format, go, read, replace } from "comity/state";
 import { switchTheme } from "comity/theme";
@@ -82,7 +83,7 @@ function showItems(source, id, view) {
     return;
   }
   const chooser = make("select", { "aria-label": "Run", change: () => go(chooser.value ? { view, item: chooser.value } : { view: LIST }) });
-  const option = (entry) => make("option", { value: entry.id }, entry.title);
+  const option = (entry) => make("option", { value: entry.id }, itemLabel(entry));
   chooser.append(make("option", { value: "" }, `All (${entries.length})`));
   for (const entry of entries.filter((other) => !other.parent)) {
     chooser.append(option(entry));

@@ -1,6 +1,6 @@
 /** The space of objectives: a client's model on its front, among everything else that is known. */
 import { decode, dot, lists, nondominated } from "comity/arrays";
-import { axis, figure, legend } from "comity/charts";
+import { axis, figure, legend, ring } from "comity/charts";
 import { number, weights } from "comity/formats";
 
 /**
@@ -40,10 +40,10 @@ export function objectiveSpace(context, model, choose) {
       others.length && dots("other clients", others.map((client) => ({ value: at(client.objectives), client })), {
         symbolSize: others.length > 200 ? 4 : 8, itemStyle: { color: colour.soft, opacity: 0.75 }, z: 3,
       }),
-      shown.trivial_point && dots("trivial", points([shown.trivial_point]), { symbol: "diamond", symbolSize: 13, itemStyle: { color: colour.paper, borderColor: colour.bad, borderWidth: 2 }, z: 4 }),
-      best && dots("optimum at this preference", points([best]), { symbol: "emptyCircle", symbolSize: 17, itemStyle: { color: colour.best, borderWidth: 2 }, z: 4 }),
-      kept && dots("kept model", points([kept]), { symbol: "emptyCircle", symbolSize: 13, itemStyle: { color: colour.accent, borderWidth: 2 }, z: 5 }),
-      now && dots("model now", points([now]), { symbolSize: 15, itemStyle: { color: colour.accent, borderColor: colour.paper, borderWidth: 1.5 }, z: 6, ...levels }),
+      shown.trivial_point && dots("trivial", points([shown.trivial_point]), { symbol: "diamond", symbolSize: 13, itemStyle: ring(colour.bad), z: 4 }),
+      best && dots("optimum at this preference", points([best]), { symbolSize: 19, itemStyle: ring(colour.best), z: 4 }),
+      kept && dots("kept model", points([kept]), { symbolSize: 13, itemStyle: ring(colour.accent), z: 5 }),
+      now && dots("model now", points([now]), { symbolSize: 15, itemStyle: { color: colour.accent, borderColor: colour.paper, borderWidth: 1.5, opacity: 1 }, z: 6, ...levels }),
     ].filter(Boolean);
     const known = [...points(model.knownFront), ...points(model.front), ...points(own?.all), ...points(model.clients.map((client) => client.objectives)),
       ...points([shown.trivial_point, kept, best]), ...points(seen)];

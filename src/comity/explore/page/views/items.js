@@ -1,6 +1,6 @@
 /** The list of all items: runs, comparisons and searches. */
 import { make } from "comity/elements";
-import { plural } from "comity/formats";
+import { itemLabel, plural } from "comity/formats";
 import { table } from "comity/tables";
 
 export const title = "All";
@@ -10,7 +10,7 @@ export function render(root, context) {
   const { items } = context.source.index;
   const depth = (item) => (item.parent ? "· " : "");
   const rows = items.map((item) => [
-    { value: item.title, text: depth(item) + item.title }, item.kind, item.problem ?? "", item.algorithm ?? "",
+    { value: itemLabel(item), text: depth(item) + itemLabel(item) }, item.kind, item.problem ?? "", item.algorithm ?? "",
     { value: item.seed ?? null, text: item.seed ?? "" },
     { value: item.state, class: item.state === "damaged" ? "bad" : item.state === "running" ? "good" : "" },
     item.error ?? "",

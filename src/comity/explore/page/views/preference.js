@@ -99,6 +99,10 @@ export function render(root, context) {
     request();
   });
   const chooser = clients.length > 1 ? clientField(clients, model.row, choose) : null;
+  const reset = clients.length > 0 && ownButton(model, own, weighing, () => {
+    remember();
+    request();
+  });
   const way = choice("How to say it", [["weights", "Weights"], ["levels", "At least"]], model.levels ? "levels" : "weights", (value) => {
     model.levels = value === "levels" ? levels.read() : null;
     show();
@@ -108,17 +112,15 @@ export function render(root, context) {
   const show = () => {
     levels.element.hidden = !model.levels;
     weighing.element.disabled = Boolean(model.levels);
+    if (reset) reset.hidden = Boolean(model.levels);
   };
   show();
 
   root.append(
     make("div", { class: "split" },
       make("div", { class: "side" },
-        make("div", { class: "controls" }, chooser, way, clients.length > 0 && ownButton(model, own, weighing, () => {
-          remember();
-          request();
-        })),
-        weighing.element, levels.element, parts.aspiration, parts.fault, parts.values, parts.how),
+        make("div", { class: "controls" }, chooser, way, reset),
+        levels.element, weighing.element, parts.aspiration, parts.fault, parts.values, parts.how),
       make("div", { class: "wide" }, names.length > 2 ? axesFields(model, () => {
         remember();
         space.refresh();

@@ -42,8 +42,8 @@ export function render(root, context) {
       section("Files", make("ul", { class: "files" }, files),
         source.saved ? message("This is a saved page: it holds no models. The commands below write them, where the run's directory is.") : message("The very bytes that the commands below write.")),
       section("From the command line", shown.exports.filter((format) => format !== "card").map((format) => code(command(shown, client, format, asked))),
-        shown.commands.predict ? code(filled(shown.commands.predict, client, asked.join(","))) : ""),
-      section("From Python", code(filled(shown.python, client, `[${asked.join(", ")}]`))),
+        shown.commands.predict ? code(filled(shown.commands.predict, client, asked)) : ""),
+      section("From Python", code(filled(shown.python, client, asked))),
     );
   };
   const control = shown.takes_any && preferenceControl(names, preference ?? clients[row].preference ?? names.map(() => 1 / names.length), [], (next) => {
@@ -74,12 +74,16 @@ export function render(root, context) {
   draw();
 }
 
-/** Put a client and a preference in place of the words CLIENT and PREFERENCE. */
+/** Put another client and preference into a command or into lines of Python. */
 function filled(text, client, preference) {
-  return text.replaceAll("CLIENT", String(client.number)).replaceAll("PREFERENCE", preference);
+  return text
+    .replace(/--client \S+/g, `--client ${client.number}`)
+    .replace(/--preference \S+/g, `--preference ${preference.join(",")}`)
+    .replace(/client=\d+/g, `client=${client.number}`)
+    .replace(/preference=\[[^\]]*\]/g, `preference=[${preference.join(", ")}]`);
 }
 
 /** Return the command that writes a format. */
 function command(shown, client, format, preference) {
-  return filled(shown.commands.export, client, preference.join(",")).replace("model.safetensors", `model.${format}`);
+  return filled(shown.commands.export, client, preference).replace("model.safetensors", `model.${format}`);
 }

@@ -98,7 +98,7 @@ function outcomes(context, clients) {
     ].filter((entry) => entry?.data.length);
     return {
       legend: legend(colour, { data: series.filter((entry) => entry.name).map((entry) => entry.name) }),
-      grid: { left: 52, right: 12, top: 34, bottom: many ? 28 : 62 },
+      grid: { left: 52, right: 12, top: 34, bottom: many || order.length <= 6 ? 28 : 62 },
       xAxis: axis(colour, many ? "clients, by gain" : "", {
         min: -0.5, max: order.length - 0.5, scale: false, splitLine: { show: false }, nameGap: 8,
         axisLabel: many ? { show: false } : {
@@ -149,6 +149,10 @@ function clientText(shown, client) {
     `scalarised ${number(client.scalarised)}, trivial ${number(client.trivial)}`].join("\n");
 }
 
+function keptText(round, rounds) {
+  return round > rounds ? { value: round, text: "last delivery" } : round;
+}
+
 function clientTable(context, clients) {
   const { document: shown } = context;
   const names = shown.problem.objectives.map((objective) => objective.name);
@@ -162,7 +166,7 @@ function clientTable(context, clients) {
     ["trivial", (client) => client.trivial, "trivial"],
     ["gain", (client) => ({ value: client.gain, text: signed(client.gain) }), "gain"],
     ["optimum", (client) => client.optimum, "optimum"],
-    ["kept round", (client) => client.keptRound, "keptRound"],
+    ["kept round", (client) => keptText(client.keptRound, shown.state.of), "keptRound"],
   ].filter(([, , needed]) => !needed || has(needed));
   return table({
     caption: "Clients of the run", name: "clients", filter: "Filter clients by name",
@@ -194,16 +198,29 @@ function normal(values) {
 
 function entries(root, context) {
   const { document: shown } = context;
-  const spread = (metric) => metric && { value: metric.mean, text: metric.std === null || metric.std === undefined ? number(metric.mean) : `${number(metric.mean)} ± ${number(metric.std)}` };
   const arrow = { higher: " ↑", lower: " ↓" };
-  const head = ["entry", "seeds", ...shown.measures.map((measure) => measure.label + (arrow[measure.better] ?? ""))];
+  const several = new Set(shown.entries.map((entry) => entry.preferences)).size > 1;
+  const head = ["entry", ...(several ? ["preferences"] : []), "seeds", ...shown.measures.map((measure) => measure.label + (arrow[measure.better] ?? ""))];
   const rows = shown.entries.map((entry) => [
-    { value: entry.label, text: entry.label + (entry.centralised ? " (not federated)" : "") }, entry.seeds.length,
-    ...shown.measures.map((measure) => spread(entry.metrics[measure.name]) ?? null),
+    { value: entry.label, text: entry.label + (entry.centralised ? " (not federated)" : "") }, ...(several ? [entry.preferences] : []), entry.seeds.length,
+    ...shown.measures.map((measure) => measured(shown, entry, measure)),
   ]);
   for (const [name, values] of Object.entries(shown.baselines ?? {})) {
-    if (values) rows.push([name, { value: null, text: "" }, ...shown.measures.map((measure) => values[measure.name] ?? null)]);
+    if (values) rows.push([name, ...(several ? [""] : []), { value: null, text: "" }, ...shown.measures.map((measure) => values[measure.name] ?? null)]);
   }
   root.append(section("Entries", table({ caption: "Measures of each entry", name: "entries", head, rows }),
     shown.caption ? message(shown.caption) : ""));
+}
+
+/** Return the cell of a measure: mean ± deviation, a star on the best, grey if worse than trivial. */
+function measured(shown, entry, { name, better }) {
+  const metric = entry.metrics[name];
+  if (!metric || metric.mean === null) return null;
+  const sign = { higher: 1, lower: -1 }[better] ?? 0;
+  const trivial = shown.baselines?.trivial?.[name] ?? null;
+  const rivals = shown.entries.filter((other) => other.preferences === entry.preferences).map((other) => other.metrics[name]?.mean ?? null).filter((mean) => mean !== null);
+  const below = sign !== 0 && trivial !== null && sign * (metric.mean - trivial) < 0;
+  const first = sign !== 0 && !below && (trivial === null || metric.mean !== trivial) && rivals.every((mean) => sign * (metric.mean - mean) >= 0);
+  const spread = metric.std === null || metric.std === undefined ? "" : ` ± ${number(metric.std)}`;
+  return { value: metric.mean, text: `${first ? "★ " : ""}${number(metric.mean)}${spread}`, class: below ? "soft" : "" };
 }
