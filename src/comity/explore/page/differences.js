@@ -2,6 +2,7 @@
 import { lists } from "comity/arrays";
 import { axis, figure, legend } from "comity/charts";
 import { button, field, fill, make, message, section, select } from "comity/elements";
+import { reading } from "comity/entries";
 import { number, plural, signed } from "comity/formats";
 import { numbers } from "comity/state";
 import { table } from "comity/tables";
@@ -11,6 +12,8 @@ const TOLERANCE = 0.001;
 const ENOUGH_SEEDS = 5;
 const SURE = 0.05;
 
+const MANY = 60; // clients without names beside their marks
+
 /** How clients fare: colour (a name of the theme's), shape and words. */
 const FATES = {
   better: { colour: "good", symbol: "circle", sign: "●", text: "better off on average" },
@@ -18,9 +21,10 @@ const FATES = {
   worse: { colour: "bad", symbol: "path://M0,0L10,0L5,9Z", sign: "▼", text: "worse off on average" },
 };
 
-/** Return whether a difference is better, level or worse. */
-export function fateOf(difference) {
-  return Math.abs(difference) <= TOLERANCE ? "level" : difference > 0 ? "better" : "worse";
+/** Return whether a value is better than another, level with it or worse. */
+export function fateOf(value, other) {
+  if (Math.abs(value - other) <= TOLERANCE * Math.max(1, Math.abs(other))) return "level";
+  return value > other ? "better" : "worse";
 }
 
 /** Return the same difference from the other side. */
@@ -74,7 +78,7 @@ export function differencesSection(context, names) {
   const words = make("p", { class: "people", "aria-live": "polite" });
   const controls = make("div", { class: "controls" });
   const seeds = bySeed(context, () => pair);
-  const clients = byClient(context, () => pair);
+  const clients = byClient(context, () => outcomes(shown, pair));
   const fates = make("ul", { class: "legend" });
   const choose = (next) => {
     pair = next;
@@ -93,19 +97,34 @@ export function differencesSection(context, names) {
       button("Swap", () => choose(between(pair.over, pair.entry))));
     if (focused >= 0) controls.querySelectorAll("select, button")[focused].focus();
     words.textContent = sentence(pair, names[pair.entry], names[pair.over]);
-    fill(fates, pair.clients ? fateCounts(pair.clients) : []);
+    fill(fates, fateCounts(outcomes(shown, pair).order));
     clients.element.hidden = !pair.clients;
     clients.note(clientNote(shown, pair));
   };
   draw();
-  return section("Differences", controls, words, make("div", { class: "grid" }, make("div", {}, seeds.element, allPairs(known, names, choose)), make("div", {}, clients.element, fates)),
-    shown.gains_caption && message(shown.gains_caption));
+  return section("Differences", controls, words, fates, make("div", { class: "grid beneath" }, seeds.element, clients.element),
+    allPairs(known, names, choose), shown.gains_caption && reading(shown.gains_caption));
 }
 
-function fateCounts({ mean }) {
+function fateCounts(order) {
   return Object.entries(FATES).map(([name, fate]) => make("li", {},
     make("span", { class: `sign fate-${name}`, "aria-hidden": "true" }, fate.sign),
-    ` ${mean.filter((value) => value !== null && fateOf(value) === name).length} ${fate.text}`));
+    ` ${order.filter((client) => client.fate === name).length} ${fate.text}`));
+}
+
+/** Return the clients of a pair, the one that gains most first, and the seeds. */
+function outcomes(shown, { clients, seeds, over }) {
+  if (!clients) return { seeds, order: [] };
+  const each = lists(clients.each);
+  const others = shown.vectors.filter((vector) => vector.entry === over && seeds.includes(vector.seed));
+  const order = clients.name.map((name, place) => {
+    const [mean, other] = [clients.mean[place], others.reduce((sum, vector) => sum + vector.scalarised[place], 0) / others.length];
+    return {
+      name, mean, low: clients.low?.[place] ?? null, high: clients.high?.[place] ?? null, each: each.map((row) => row[place]),
+      fate: mean === null ? null : fateOf(other + mean, other),
+    };
+  });
+  return { seeds, order: order.sort((a, b) => (b.mean ?? -Infinity) - (a.mean ?? -Infinity)) };
 }
 
 function clientNote(shown, pair) {
@@ -152,7 +171,7 @@ function zero(colour) {
 /** Return axes of differences (x) over rows with names (y), and the grid that has room for the names. */
 function rowAxes(colour, labels, width, name) {
   const room = Math.min(width * 0.3, 130, 14 + 7 * labels.reduce((most, text) => Math.max(most, text.length), 0));
-  const many = labels.length > 60;
+  const many = labels.length > MANY;
   return {
     grid: { left: many ? 28 : room + 8, right: 14, top: 30, bottom: 44 },
     xAxis: axis(colour, name, { axisLabel: { formatter: (value) => signed(value, 3).replace(/(\.\d*?)0+$/, "$1").replace(/\.$/, "") } }),
@@ -193,46 +212,43 @@ function bySeed(context, current) {
   });
 }
 
-/** Make the figure of differences per client, the one that gains most first. */
+/** Make the figure of differences per client; `current()` returns their `order` and `seeds`. */
 function byClient(context, current) {
-  const ordered = () => {
-    const { clients } = current();
-    if (!clients) return [];
-    const each = lists(clients.each);
-    return clients.name.map((name, place) => ({
-      name, mean: clients.mean[place], low: clients.low?.[place] ?? null, high: clients.high?.[place] ?? null, each: each.map((row) => row[place]),
-    })).sort((a, b) => (b.mean ?? -Infinity) - (a.mean ?? -Infinity));
-  };
   const build = (colour, width) => {
-    const order = ordered();
-    const many = order.length > 60;
-    const known = order.map((client, y) => ({ client, y })).filter(({ client }) => client.mean !== null);
-    const seeds = current().seeds.length > 1 && !many ? known.flatMap(({ client, y }) => client.each.filter((value) => value !== null).map((value) => [value, y])) : [];
-    const marks = Object.entries(FATES).map(([fate, look]) => ({
-      type: "scatter", name: look.text, symbol: look.symbol, symbolSize: many ? Math.max(3, 8 - order.length / 150) : 10, z: 4,
-      itemStyle: { color: colour[look.colour], opacity: 1 },
-      data: known.filter(({ client }) => fateOf(client.mean) === fate).map(({ client, y }) => ({ value: [client.mean, y], client })),
-    }));
-    const shown = marks.filter((series) => series.data.length);
-    if (shown.length) shown[0].markLine = zero(colour);
+    const { order, seeds } = current();
+    const many = order.length > MANY;
+    const known = order.map((client, y) => ({ client, y })).filter(({ client }) => client.fate);
+    const single = seeds.length > 1 && !many ? known.flatMap(({ client, y }) => client.each.filter((value) => value !== null).map((value) => [value, y])) : [];
+    const marks = Object.entries(FATES).map(([name, fate]) => ({
+      type: "scatter", name: fate.text, symbol: fate.symbol, symbolSize: many ? Math.max(3, 8 - order.length / 150) : 10, z: 4,
+      itemStyle: { color: colour[fate.colour], opacity: 1 },
+      data: known.filter(({ client }) => client.fate === name).map(({ client, y }) => ({ value: [client.mean, y], client })),
+    })).filter((series) => series.data.length);
+    if (marks.length) marks[0].markLine = zero(colour);
     return {
-      legend: legend(colour, { data: shown.map((series) => series.name) }),
+      legend: legend(colour, { data: marks.map((series) => series.name) }),
       ...rowAxes(colour, order.map((client) => client.name), width, "difference of scalarised test values"),
-      tooltip: { formatter: ({ data }) => (data?.client ? clientText(data.client, current().seeds) : "") },
+      tooltip: { formatter: ({ data }) => (data?.client ? clientText(data.client, seeds) : "") },
       series: [
         intervals(known.filter(({ client }) => client.low !== null).map(({ client, y }) => [client.low, client.high, y]), colour.faint, many ? 0.6 : 1.5),
-        { type: "scatter", data: seeds, symbolSize: 4, itemStyle: { color: colour.soft, opacity: 0.6 }, silent: true, z: 3 },
-        ...shown,
+        { type: "scatter", data: single, symbolSize: 4, itemStyle: { color: colour.soft, opacity: 0.6 }, silent: true, z: 3 },
+        ...marks,
       ],
     };
   };
-  const labels = () => (current().clients?.name.length ?? 1);
+  const heightOf = () => {
+    const { length } = current().order;
+    return length > MANY ? 460 : 84 + 20 * Math.max(1, length);
+  };
   return figure(context, {
-    title: "Difference per client", name: "differences-clients", build, heightOf: () => (labels() > 60 ? 460 : 84 + Math.max(16, Math.min(22, 900 / labels())) * labels()),
-    rows: () => ({
-      head: ["client", "outcome", "mean", "low", "high", ...current().seeds.map((seed) => `seed ${seed}`)], digits: 4, filter: "Filter clients by name",
-      rows: ordered().map((client) => [client.name, client.mean === null ? "–" : fateOf(client.mean), client.mean, client.low, client.high, ...client.each]),
-    }),
+    title: "Difference per client", name: "differences-clients", build, heightOf,
+    rows: () => {
+      const { order, seeds } = current();
+      return {
+        head: ["client", "outcome", "mean", "low", "high", ...seeds.map((seed) => `seed ${seed}`)], digits: 4, filter: "Filter clients by name",
+        rows: order.map((client) => [client.name, client.fate ?? "–", client.mean, client.low, client.high, ...client.each]),
+      };
+    },
   });
 }
 

@@ -79,10 +79,15 @@ export function measureTable(context, names) {
     }
     const latex = button("LaTeX", () => download("measures.tex", toLatex(head, rows)), { class: "quiet", "aria-label": "Save “Measures” as LaTeX" });
     const drawn = table({ caption: "Measures", name: "measures", head, rows });
-    drawn.querySelector(".tools").append(latex);
+    drawn.querySelector(".tools > button").after(latex);
     fill(element, drawn);
   };
-  return { element: make("div", {}, element, shown.caption && message(shown.caption), whole), show };
+  return { element: make("div", {}, element, whole, shown.caption && reading(shown.caption)), show };
+}
+
+/** Make a long caption that opens when it is asked for. */
+export function reading(text) {
+  return make("details", {}, make("summary", {}, "How to read this"), message(text));
 }
 
 /** Return the cells of one measure: ★ marks the best of a preference distribution, grey what is worse than trivial. */
@@ -120,5 +125,7 @@ function spread(values) {
 
 /** Return "0.85 ± 0.03"; the mean alone where there is no spread. */
 export function meanAndStd({ mean, std }) {
-  return std === null || std === undefined ? number(mean) : `${number(mean)} ± ${number(std)}`;
+  if (std === null || std === undefined) return number(mean);
+  const digits = Number.isInteger(mean) && Number.isInteger(std) ? 0 : 3;
+  return `${number(mean, digits)} ± ${number(std, digits)}`;
 }
