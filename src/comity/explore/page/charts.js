@@ -1,6 +1,7 @@
 /** The one place for options of ECharts: themes, axes, tooltips, figures and their export. */
 import * as echarts from "comity/vendor/echarts.esm.min";
 import { button, download, make, message } from "comity/elements";
+import { tick } from "comity/formats";
 import { table } from "comity/tables";
 import { onTheme, theme } from "comity/theme";
 
@@ -50,6 +51,23 @@ export function axis(colour, name, options = {}) {
     axisTick: { show: false },
     splitLine: { lineStyle: { color: colour.rule } },
     ...others,
+  };
+}
+
+/** Return limits of an axis around values, at least two per cent apart, and labels that fit them. */
+export function limits(values) {
+  let [low, high] = [Infinity, -Infinity];
+  for (const value of values) {
+    low = Math.min(low, value);
+    high = Math.max(high, value);
+  }
+  if (low > high) return {};
+  const span = Math.max(high - low, 0.02 * Math.max(Math.abs(low), Math.abs(high), 0.1));
+  const step = 10 ** Math.floor(Math.log10(span) - 1);
+  const [bottom, top] = [(low + high - 1.1 * span) / 2, (low + high + 1.1 * span) / 2];
+  return {
+    min: Math.floor(bottom / step) * step, max: Math.ceil(top / step) * step,
+    axisLabel: { formatter: tick, showMinLabel: false, showMaxLabel: false },
   };
 }
 

@@ -73,7 +73,7 @@ export function contactFigure(context, links) {
           fillerColor: `${colour.accent}33`, handleStyle: { color: colour.accent }, moveHandleStyle: { color: colour.accent, opacity: 0.6 },
         },
       ],
-      xAxis: axis(colour, "hours", { min: 0, max: hours, scale: false, axisLabel: { formatter: hourText } }),
+      xAxis: axis(colour, "hours", { min: 0, max: hours, scale: false, splitLine: { show: false }, axisLabel: { formatter: hourText } }),
       yAxis: axis(colour, "", {
         type: "category", inverse: true, data: rows.map((row) => row.name), scale: false, splitLine: { show: false },
         axisLabel: { color: colour.ink, width: room, overflow: "truncate" },
@@ -159,9 +159,9 @@ function mixingLines(mixings, hours, count, colour) {
     const [[x0], [x1]] = [api.coord([0, 0]), api.coord([hours, 0])];
     const places = mixings.map((hour) => Math.round(x0 + (hour / hours) * (x1 - x0)) + 0.5);
     const seen = [...new Set(places)].filter((x) => x >= coordSys.x && x <= coordSys.x + coordSys.width);
-    const dense = seen.length > coordSys.width / 4;
+    const opacity = seen.length > coordSys.width / 4 ? 0.15 : seen.length > 30 ? 0.3 : 0.45;
     const d = seen.map((x) => `M${x},${coordSys.y}V${coordSys.y + coordSys.height}`).join("");
-    return d ? { type: "path", silent: true, shape: { d }, style: { fill: null, stroke: colour.ink, lineWidth: 1, opacity: dense ? 0.15 : 0.45 } } : null;
+    return d ? { type: "path", silent: true, shape: { d }, style: { fill: null, stroke: colour.ink, lineWidth: 1, opacity } } : null;
   };
   return { type: "custom", name: "mixing", renderItem, encode: { x: [1, 2], y: 0 }, data: [[0, 0, hours]], itemStyle: { color: colour.ink }, silent: true, z: 3 };
 }

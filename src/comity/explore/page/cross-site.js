@@ -26,7 +26,7 @@ export function crossSite(context, run) {
   };
   const controls = make("div", { class: "controls" },
     captioned("Weighed by the preference of", [["by_client", "whose rows they are"], ["by_model", "whose model it is"]], model.by, (by) => change({ by })),
-    square && captioned("Shown as", [["value", "value"], ["own", "difference to the client's own model"]], model.against, (against) => change({ against })));
+    square && captioned("Shown as", [["value", "value"], ["own", "difference to own model"]], model.against, (against) => change({ against })));
   const element = make("div", {}, square && make("p", { class: "lead" }, served(cross, tables.by_client)), controls, drawing.element);
   return element;
 }

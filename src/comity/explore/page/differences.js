@@ -64,11 +64,12 @@ function pText(p, equals = "") {
  * Make the section about differences.
  * @param {object} context of the view; `context.document` is the comparison
  * @param {string[]} names of the entries
+ * @returns {object} `element`; `show(places)`: of which entries all pairs are listed
  */
 export function differencesSection(context, names) {
   const { document: shown } = context;
   const known = shown.differences ?? [];
-  if (!known.length) return section("Differences", message("No two entries have the same preferences and seeds, so nothing can be paired."));
+  if (!known.length) return { element: section("Differences", message("No two entries have the same preferences and seeds, so nothing can be paired.")), show: () => {} };
   const between = (entry, over) => known.find((pair) => pair.entry === entry && pair.over === over)
     ?? known.filter((pair) => pair.entry === over && pair.over === entry).map(reversed)[0];
   const partners = (place) => names.flatMap((_, other) => (between(place, other) ? [other] : []));
@@ -102,8 +103,11 @@ export function differencesSection(context, names) {
     clients.note(clientNote(shown, pair));
   };
   draw();
-  return section("Differences", controls, words, fates, make("div", { class: "grid beneath" }, seeds.element, clients.element),
-    allPairs(known, names, choose), shown.gains_caption && reading(shown.gains_caption));
+  const pairs = make("div");
+  const element = section("Differences", controls, words, fates, make("div", { class: "grid beneath" }, seeds.element, clients.element),
+    make("div", { class: "beneath" }, make("h3", {}, "All pairs"), pairs), shown.gains_caption && reading(shown.gains_caption));
+  const show = (places) => fill(pairs, pairTable(known.filter((each) => places.includes(each.entry) && places.includes(each.over)), names, choose));
+  return { element, show };
 }
 
 function fateCounts(order) {
@@ -137,17 +141,16 @@ function clientNote(shown, pair) {
   return `${parts.filter(Boolean).join("; ")}. Level: within ${TOLERANCE}.${anew}`;
 }
 
-function allPairs(known, names, choose) {
+function pairTable(known, names, choose) {
   const head = ["entry", "against", "gain", "95 % interval", "p", "p (Holm)", "better / level / worse"];
   const rows = known.map((pair) => [
     names[pair.entry], names[pair.over],
-    { value: pair.mean, text: `${signed(pair.mean)} ± ${number(pair.std)}` },
+    { value: pair.mean, text: signed(pair.mean) + (pair.each.length > 1 ? ` ± ${number(pair.std)}` : "") },
     pair.interval ? `${number(pair.interval[0])} to ${number(pair.interval[1])}` : "–",
     { value: pair.p, text: pText(pair.p) }, { value: pair.p_holm, text: pText(pair.p_holm) },
     pair.counts ? `${pair.counts.better} / ${pair.counts.level} / ${pair.counts.worse}` : "–",
   ]);
-  return make("div", { class: "pairs" }, make("h3", {}, "All pairs"),
-    table({ caption: "Differences of all pairs; choose one to look at it", name: "differences", head, rows, click: (row) => choose(known[row]) }));
+  return table({ caption: "Differences of pairs of entries; choose one to look at it", name: "differences", head, rows, click: (row) => choose(known[row]) });
 }
 
 // -- figures ----------------------------------------------------------------------------------
@@ -174,7 +177,7 @@ function rowAxes(colour, labels, width, name) {
   const many = labels.length > MANY;
   return {
     grid: { left: many ? 28 : room + 8, right: 14, top: 30, bottom: 44 },
-    xAxis: axis(colour, name, { axisLabel: { formatter: (value) => signed(value, 3).replace(/(\.\d*?)0+$/, "$1").replace(/\.$/, "") } }),
+    xAxis: axis(colour, name, { scale: false, axisLabel: { formatter: (value) => signed(value, 3).replace(/(\.\d*?)0+$/, "$1").replace(/\.$/, "") } }),
     yAxis: axis(colour, many ? "clients, by difference" : "", {
       min: -0.6, max: labels.length - 0.4, inverse: true, scale: false, splitLine: { show: false }, nameGap: 10, axisLine: { show: false },
       axisLabel: many ? { show: false } : {

@@ -101,7 +101,8 @@ function column(shown, places, measure) {
     const trivial = shown.entries[place].trivial ?? shown.baselines?.trivial ?? {};
     const standing = above(scores[row], score(spread(trivial), measure));
     const star = scores[row] !== null && standing > 0 && best(row) ? "★ " : "";
-    return { value: metric.mean, text: star + meanAndStd(metric), class: standing < 0 ? "soft below" : "" };
+    const one = shown.entries[place].seeds.length === 1;
+    return { value: metric.mean, text: star + meanAndStd(one ? { mean: metric.mean } : metric), class: standing < 0 ? "soft below" : "" };
   });
 }
 
@@ -124,7 +125,7 @@ function spread(values) {
 }
 
 /** Return "0.85 ± 0.03"; the mean alone where there is no spread. */
-export function meanAndStd({ mean, std }) {
+function meanAndStd({ mean, std }) {
   if (std === null || std === undefined) return number(mean);
   const digits = Number.isInteger(mean) && Number.isInteger(std) ? 0 : 3;
   return `${number(mean, digits)} ± ${number(std, digits)}`;

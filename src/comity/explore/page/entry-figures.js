@@ -117,7 +117,7 @@ function scatter(context, model) {
       ].filter(Boolean),
     };
   };
-  return figure(context, { title: "Space of objectives", name: "objectives", build, height: 380, rows: () => rowsOf(model), click: ({ data }) => data?.each?.run && context.go("verdict", { item: data.each.run }) });
+  return figure(context, { title: "Space of objectives", name: "objectives", build, height: 380, note: "Choose a point to open its run.", rows: () => rowsOf(model), click: ({ data }) => data?.each?.run && context.go("verdict", { item: data.each.run }) });
 }
 
 function hint({ objectives, axes }, data, value, seriesName) {
@@ -166,7 +166,7 @@ function parallel(context, model) {
         layout: upright ? "vertical" : "horizontal", left: upright ? 14 : 60, right: upright ? 26 : 60, top: upright ? 60 : 66, bottom: upright ? 30 : 22,
         parallelAxisDefault: {
           type: "value", scale: true, nameLocation: upright ? "start" : "end", nameGap: upright ? 4 : 12, splitNumber: 4, axisTick: { show: false },
-          nameTextStyle: { color: colour.ink, fontSize: 12, ...(upright ? { align: "left", verticalAlign: "bottom", padding: [0, 0, 6, 0] } : {}) },
+          nameTextStyle: { color: colour.ink, fontSize: 12, lineHeight: 14, ...(upright ? { align: "left", verticalAlign: "bottom", padding: [0, 0, 6, 0] } : {}) },
           axisLabel: { color: colour.soft, fontSize: 11, backgroundColor: colour.paper, padding: [1, 2], borderRadius: 2 }, axisLine: { lineStyle: { color: colour.faint, width: 1.5 } },
           areaSelectStyle: { width: 18, color: colour.accent, borderColor: colour.accent, opacity: 0.3 },
         },

@@ -10,10 +10,15 @@ export function number(value, digits = 3) {
   return /^-0(\.0*)?$/.test(text) ? text.slice(1) : text.replace("-", "−");
 }
 
+/** Return a number for an axis: no more digits than it needs. */
+export function tick(value) {
+  return number(value, 3).replace(/(\.\d*?)0+$/, "$1").replace(/\.$/, "");
+}
+
 /** Return a number with its sign. */
 export function signed(value, digits = 3) {
   const text = number(value, digits);
-  return value > 0 && text !== "–" ? `+${text}` : text;
+  return value > 0 && /[1-9]/.test(text) ? `+${text}` : text;
 }
 
 /** Return a whole number with commas between thousands. */

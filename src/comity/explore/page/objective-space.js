@@ -1,6 +1,6 @@
 /** The space of objectives: a client's model on its front, among everything else that is known. */
 import { decode, dot, lists, nondominated } from "comity/arrays";
-import { axis, figure, legend, ring } from "comity/charts";
+import { axis, figure, legend, limits, ring } from "comity/charts";
 import { number, weights } from "comity/formats";
 
 /**
@@ -49,7 +49,7 @@ export function objectiveSpace(context, model, choose) {
       ...points([shown.trivial_point, kept, best]), ...points(seen)];
     return {
       legend: legend(colour), grid: { left: 56, right: 16, top: 34, bottom: 44 },
-      xAxis: axis(colour, names[x], bounds(known, 0)), yAxis: axis(colour, names[y], { nameGap: 42, ...bounds(known, 1) }),
+      xAxis: axis(colour, names[x], limits(known.map((point) => point[0]))), yAxis: axis(colour, names[y], { nameGap: 42, ...limits(known.map((point) => point[1])) }),
       tooltip: { formatter: (item) => hint(item, model, [x, y]) },
       series,
     };
@@ -74,17 +74,6 @@ function fronts(shown) {
     }
     return cache.get(row);
   };
-}
-
-function bounds(points, index) {
-  let [low, high] = [Infinity, -Infinity];
-  for (const point of points) {
-    low = Math.min(low, point[index]);
-    high = Math.max(high, point[index]);
-  }
-  const margin = (high - low || 1) * 0.05;
-  const step = 10 ** Math.floor(Math.log10(high - low || 1) - 1);
-  return { min: Math.floor((low - margin) / step) * step, max: Math.ceil((high + margin) / step) * step, axisLabel: { formatter: (value) => number(value, 3).replace(/(\.\d*?)0+$/, "$1").replace(/\.$/, ""), showMinLabel: false, showMaxLabel: false } };
 }
 
 function levelLines(model, colour) {
@@ -126,10 +115,13 @@ export function parallelLines(context, model) {
     return {
       legend: legend(colour),
       parallel: { left: 40, right: 60, top: 60, bottom: 24, parallelAxisDefault: {
-        type: "value", scale: true, nameTextStyle: { color: colour.ink, fontSize: 12 }, nameGap: 10, axisLabel: { color: colour.soft, fontSize: 11 },
+        type: "value", scale: true, nameTextStyle: { color: colour.ink, fontSize: 12 }, nameGap: 10,
         axisLine: { lineStyle: { color: colour.faint } }, splitNumber: 4, axisTick: { show: false },
       } },
-      parallelAxis: names.map((name, dim) => ({ dim, name })),
+      parallelAxis: names.map((name, dim) => {
+        const { min, max, axisLabel } = limits([...rows, now, shown.trivial_point].filter(whole).map((row) => row[dim]));
+        return { dim, name, min, max, axisLabel: { color: colour.soft, fontSize: 11, ...axisLabel } };
+      }),
       series: [
         line(model.clients.length ? "clients" : "front", rows, { color: colour.soft, width: 1, opacity: rows.length > 100 ? 0.15 : 0.5 }),
         shown.trivial_point && line("trivial", [shown.trivial_point], { color: colour.bad, width: 2, type: "dashed", opacity: 1 }),

@@ -96,9 +96,9 @@ export function toLatex(head, rows, digits = 3) {
 
 const SPECIAL = {
   "\\": "\\textbackslash{}", "~": "\\textasciitilde{}", "^": "\\textasciicircum{}", "–": "--", "−": "$-$", "±": "$\\pm$",
-  "<": "$<$", ">": "$>$", "↑": "$\\uparrow$", "↓": "$\\downarrow$",
+  "<": "$<$", ">": "$>$", "↑": "$\\uparrow$", "↓": "$\\downarrow$", "★": "$\\star$",
 };
 
 function escaped(value) {
-  return String(value).replace(/[\\~^–−±<>↑↓&%$#_{}]/g, (sign) => SPECIAL[sign] ?? `\\${sign}`);
+  return String(value).replace(/[\\~^–−±<>↑↓★&%$#_{}]/g, (sign) => SPECIAL[sign] ?? `\\${sign}`);
 }

@@ -34,7 +34,7 @@ async function chosenRuns(root, context) {
   const ids = (state.ids ?? "").split(",").filter((id) => others.some((item) => item.id === id));
   if (others.length > 1) root.append(runChoice(context, others, ids.length ? ids : [shown.id]));
   if (ids.length > 1) {
-    const place = make("div");
+    const place = make("div", { class: "beneath" });
     root.append(place);
     try {
       const compared = await source.compare(ids);
@@ -81,7 +81,10 @@ function comparison(root, context) {
     growth(root, context, names, entries, parts);
     return;
   }
-  root.append(differencesSection(context, names));
+  const differences = differencesSection(context, names);
+  differences.show(entries.chosen());
+  parts.push(() => differences.show(entries.chosen()));
+  root.append(differences.element);
   const curves = curveFigure(context, { names, curves: shown.curves, x: "steps", y: shown.curve_label, title: "Learning curves", chosen: entries.chosen });
   const objectives = objectivesSection(context, names, entries.chosen);
   parts.push(curves.refresh, objectives.refresh);

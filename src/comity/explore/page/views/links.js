@@ -13,10 +13,11 @@ export function applies(shown) {
 
 /** Draw the contacts, the ages of updates and quality against hours and bytes. */
 export function render(root, context) {
-  const { links } = context.document;
+  const { links, state } = context.document;
   const late = links.age.most.some((value) => value > 0);
   root.append(
     facts(links.facts),
+    state.state === "finished" ? "" : message(`${state.done} of ${state.of} rounds so far; open this view again for what came after.`),
     !late && links.age.rounds.length > 0 ? message("No update was late: each was mixed before the model that it started from had changed.") : "",
     contactFigure(context, links),
     make("div", { class: "grid beneath" }, late ? ages(context, links) : "",

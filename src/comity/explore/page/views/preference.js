@@ -34,7 +34,7 @@ export function render(root, context) {
     front: shown.kind === "search" ? lists(shown.front.objectives) : lists(shown.front),
   };
   const own = () => clients[model.row]?.preference ?? names.map(() => 1 / names.length);
-  model.preference = normalised(numbers(state.w, names.length) ?? own());
+  model.preference = onSimplex(numbers(state.w, names.length)) ?? own();
 
   const parts = {
     how: message(""), aspiration: make("p", { class: "aspiration" }),
@@ -65,7 +65,7 @@ export function render(root, context) {
     model.judgement = judgement;
     fill(parts.fault);
     if (model.levels && judgement.aspiration) {
-      model.preference = normalised(judgement.preference);
+      model.preference = judgement.preference;
       weighing.show(model.preference);
     }
     parts.how.textContent = judgement.how;
@@ -80,7 +80,7 @@ export function render(root, context) {
   };
   const choose = (row) => {
     model.row = row;
-    model.preference = normalised(own());
+    model.preference = own();
     weighing.show(model.preference);
     chooser?.querySelector("select") && (chooser.querySelector("select").value = row);
     model.judgement = null;
@@ -130,6 +130,12 @@ export function render(root, context) {
   request();
 }
 
+/** Return weights that sum to one as they are, others brought to the simplex. */
+function onSimplex(weights) {
+  const total = weights?.reduce((sum, weight) => sum + weight, 0);
+  return weights && Math.abs(total - 1) > 1e-6 ? normalised(weights) : weights;
+}
+
 function levelsFrom(text, length) {
   const levels = text.split(",").map((part) => (part === "" ? null : Number(part)));
   return levels.length === length && levels.every((level) => level === null || Number.isFinite(level)) ? levels : null;
@@ -139,7 +145,7 @@ function ownButton(model, own, weighing, done) {
   return make("button", {
     type: "button", class: "quiet",
     click: () => {
-      model.preference = normalised(own());
+      model.preference = own();
       weighing.show(model.preference);
       done();
     },
