@@ -50,4 +50,6 @@ def explore(
     bound, token = server.listen(port), server.new_token()
     place = server.address(bound, token)
     print(f"Page: {place}\nOnly this machine can open it. Ctrl-C ends it.", flush=True)
-    server.serve(library, bound, token, (lambda: webbrowser.open(place)) if browser else None)
+    if browser:
+        webbrowser.open(place)
+    server.server_of(library, bound, token).run(sockets=[bound])

@@ -169,6 +169,7 @@ def _body(results: ComparisonResults, runs: Runs, ids: Mapping[Any, str]) -> dic
                     for name, spread in row["metrics"].items()
                 },
                 "marks": row.get("marks"),
+                "trivial": row.get("trivial"),
             }
             for row, key in zip(rows, keys, strict=True)
         ],

@@ -27,6 +27,7 @@ from comity.runs.schema import SearchComparisonResults, SearchEntry
 from comity.searches.comparison import RESULTS
 from comity.searches.directory import Search
 from comity.searches.effort import total_steps
+from comity.searches.evaluation import evaluation_of
 from comity.version import __version__
 
 
@@ -81,7 +82,6 @@ class SearchView:
         federation, settings = self.configuration.federation, self.configuration.search
         points = [] if results is None else results["front"]
         names = [objective.name for objective in self.problem.objectives]
-        trivial = {} if results is None else results["trivial"]
         control = None if results is None else results.get("control")
         return {
             "kind": "search",
@@ -125,10 +125,17 @@ class SearchView:
                 },
             },
             "known_front": known_front(self.problem),
-            "trivial_point": [trivial[n] for n in names] if set(names) <= trivial.keys() else None,
+            "trivial_point": self._trivial_point() if finished else None,
             "control": None if control is None else self._control(control),
             "history": _columns(history),
         }  # fmt: skip
+
+    def _trivial_point(self) -> list[Any] | None:
+        """Return the test result of a model that has learned nothing; None without its rows."""
+        try:
+            return rounded(evaluation_of(self.configuration).trivial()[0])
+        except UserError:
+            return None
 
     def _control(self, control: Mapping[str, Any]) -> dict[str, Any]:
         search = self.search.control

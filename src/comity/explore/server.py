@@ -258,6 +258,7 @@ def listen(port: int) -> socket.socket:
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         bound.bind((HOST, port))
+        bound.listen()
     except (OSError, OverflowError) as error:
         bound.close()
         why = getattr(error, "strerror", None) or error
@@ -267,26 +268,20 @@ def listen(port: int) -> socket.socket:
     return bound
 
 
-def serve(
-    library: Library, bound: socket.socket, token: str, ready: Callable[[], object] | None = None
-) -> None:
-    """Serve the page until the process is told to end.
+def server_of(library: Library, bound: socket.socket, token: str) -> uvicorn.Server:
+    """Return the server; its method ``run`` takes the socket.
 
     Args:
         library: What there is to see.
         bound: The socket.
         token: Secret first part of every address.
-        ready: Called once the socket listens.
     """
     port = bound.getsockname()[1]
-    bound.listen()
-    if ready is not None:
-        ready()
     config = uvicorn.Config(
         application(library, token, port), log_level="error", access_log=False, lifespan="off",
         server_header=False, timeout_graceful_shutdown=2, loop="asyncio", http="h11", ws="none",
     )  # fmt: skip
-    uvicorn.Server(config).run(sockets=[bound])
+    return uvicorn.Server(config)
 
 
 def new_token() -> str:
