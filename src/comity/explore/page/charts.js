@@ -95,7 +95,7 @@ export function ring(color, width = 2) {
   return { color: "transparent", borderColor: color, borderWidth: width, opacity: 1 };
 }
 
-function complete(option, colour) {
+function complete(option, colour, title) {
   const tooltip = {
     renderMode: "richText", confine: true, backgroundColor: colour.card, borderColor: colour.rule, borderWidth: 1,
     textStyle: { color: colour.ink, fontSize: 12, fontFamily: FONT }, padding: [6, 9], transitionDuration: 0,
@@ -106,7 +106,7 @@ function complete(option, colour) {
     backgroundColor: "transparent",
     textStyle: { fontFamily: FONT, color: colour.ink },
     ...option,
-    aria: { enabled: true, ...option.aria },
+    aria: { enabled: true, label: { description: `${title}. “Table” shows the numbers.` }, ...option.aria },
     tooltip: { ...tooltip, ...option.tooltip },
   };
 }
@@ -130,7 +130,7 @@ export function figure(context, parts) {
     show.setAttribute("aria-expanded", String(!beside.hidden));
     if (!beside.hidden) beside.replaceChildren(table({ caption: title, name, ...rows() }));
   }, { class: "quiet", "aria-expanded": "false" });
-  const save = button("SVG", () => download(`${name}.svg`, svg(build, canvas), "image/svg+xml"), {
+  const save = button("SVG", () => download(`${name}.svg`, svg(build, canvas, title), "image/svg+xml"), {
     class: "quiet", "aria-label": `Save “${title}” as SVG`,
   });
   const head = make("div", { class: "head" }, make("h3", {}, title), make("div", { class: "tools" }, tools, show, save));
@@ -150,7 +150,7 @@ export function figure(context, parts) {
       canvas.style.height = `${height}px`;
       chart.resize();
     }
-    chart.setOption(complete(build(colour, canvas.clientWidth), colour), { notMerge: true });
+    chart.setOption(complete(build(colour, canvas.clientWidth), colour, title), { notMerge: true });
     if (rows && !beside.hidden) beside.replaceChildren(table({ caption: title, name, ...rows() }));
   };
   const watcher = new ResizeObserver(() => {
@@ -180,11 +180,11 @@ export function figure(context, parts) {
 }
 
 /** Return a figure as SVG, in light colours and without the page. */
-function svg(build, canvas) {
+function svg(build, canvas, title) {
   const colour = colours("light");
   const width = Math.max(480, canvas.clientWidth);
   const copy = echarts.init(null, null, { renderer: "svg", ssr: true, width, height: canvas.clientHeight || 320 });
-  copy.setOption({ ...complete(build(colour, width), colour), backgroundColor: "#ffffff" });
+  copy.setOption({ ...complete(build(colour, width), colour, title), backgroundColor: "#ffffff" });
   const text = copy.renderToSVGString();
   copy.dispose();
   return text;

@@ -98,7 +98,7 @@ export function differencesSection(context, names) {
       button("Swap", () => choose(between(pair.over, pair.entry))));
     if (focused >= 0) controls.querySelectorAll("select, button")[focused].focus();
     words.textContent = sentence(pair, names[pair.entry], names[pair.over]);
-    fill(fates, fateCounts(outcomes(shown, pair).order));
+    fill(fates, pair.clients && fateCounts(outcomes(shown, pair).order));
     clients.element.hidden = !pair.clients;
     clients.note(clientNote(shown, pair));
   };

@@ -77,8 +77,8 @@ export function measureTable(context, names) {
     for (const [name, values] of Object.entries(shown.baselines ?? {})) {
       if (values) rows.push([name, { value: null, text: "" }, ...shown.measures.map((measure) => values[measure.name] ?? null)]);
     }
-    const latex = button("LaTeX", () => download("measures.tex", toLatex(head, rows)), { class: "quiet", "aria-label": "Save “Measures” as LaTeX" });
-    const drawn = table({ caption: "Measures", name: "measures", head, rows });
+    const latex = button("LaTeX", () => download("measures.tex", toLatex(head, rows)), { class: "quiet", "aria-label": "Save “Measures of each entry” as LaTeX" });
+    const drawn = table({ caption: "Measures of each entry", name: "measures", head, rows });
     drawn.querySelector(".tools > button").after(latex);
     fill(element, drawn);
   };
