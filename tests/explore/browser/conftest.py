@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,12 +13,13 @@ from typing import Any
 
 import pytest
 
-import comity
+from comity.runs.compare import run_plan, start_comparison
+from comity.searches.execution import execute_search, start_search
+from tests.explore.conftest import CREDIT, STEPS, finished
 
 CHROMIUM = Path("/usr/bin/chromium")
 HOSTILE = ["<img src=x onerror=window.hit=1>", "</script><script>window.hit=1</script>", "plain"]
 """Names of clients that would run if they were taken for markup."""
-CREDIT = "german-credit-gender-dp"
 
 
 @dataclass
@@ -39,25 +39,34 @@ class Watched:
             **parameters: What else the fragment has.
         """
         query = "&".join(f"{key}={value}" for key, value in parameters.items())
-        self.page.goto("about:blank")
-        self.page.goto(f"{address}#{name}{'?' if query else ''}{query}")
-        self.page.wait_for_selector(f"#view:not([aria-busy]) .view.{name}")
+        fragment = f"#{name}{'?' if query else ''}{query}"
+        place = f".view.{name}" + (
+            f'[data-item="{parameters["item"]}"]' if "item" in parameters else ""
+        )
+        here = self.page.url.partition("#")[0] == address
+        if here and self.page.locator(place).count() == 0:
+            self.page.evaluate("fragment => { location.hash = fragment; }", fragment)
+        else:
+            self.page.goto("about:blank")
+            self.page.goto(f"{address}{fragment}")
+        self.page.wait_for_selector(f"#view:not([aria-busy]) {place}")
         return self.page
 
 
 @pytest.fixture(scope="session")
 def runs(tmp_path_factory) -> Path:
     """A directory with a run that takes any preference, fixed ones, a comparison and a search."""
-    path = tmp_path_factory.mktemp("runs")
-    comity.run(CREDIT, algorithm="praffl", clients=3, rounds=2, names=HOSTILE, out=path / "praffl")
-    comity.run(CREDIT, algorithm="fedpref", clients=4, rounds=3, out=path / "fedpref")
-    comity.run("adult-gender-race-dp", algorithm="fedavg", clients=2, rounds=1, out=path / "three")
-    entries = ["no-communication", "fedavg"]
-    comity.compare(
-        CREDIT, algorithms=entries, seeds=2, clients=2, rounds=1, out=path / "comparison"
-    )
-    comity.search(CREDIT, iterations=2, candidates=2, clients=2, rounds=1, out=path / "search")
-    return path
+    place = tmp_path_factory.mktemp("runs")
+    spanning = {"problem": CREDIT, "algorithm": "praffl", "clients": 3, "rounds": 2}
+    finished(place / "praffl", **spanning, names=HOSTILE)
+    finished(place / "fedpref", problem=CREDIT, algorithm="fedpref", clients=4, rounds=3)
+    three = {"problem": "adult-gender-race-dp", "algorithm": "fedavg", "clients": 2, "rounds": 1}
+    finished(place / "three", **three, **STEPS)
+    entries = {"algorithms": ["no-communication", "fedavg"], "seeds": 2}
+    run_plan(start_comparison(CREDIT, **entries, clients=2, rounds=1, out=place / "comparison"))
+    search = {"problem": CREDIT, "clients": 2, "rounds": 1, "iterations": 2, "candidates": 2}
+    execute_search(start_search(search, place / "search"), 1)
+    return place
 
 
 @contextmanager
@@ -121,13 +130,3 @@ def watched(browser) -> Iterator[Watched]:
     assert watched.faults == []
     schemes = ("data:", "blob:", "file:", "about:", "http://127.0.0.1:")
     assert [url for url in watched.requests if not url.startswith(schemes)] == []
-
-
-@pytest.fixture
-def copy(runs, tmp_path):
-    """A function that copies one of the runs, so that a test can change it."""
-
-    def make(name: str) -> Path:
-        return Path(shutil.copytree(runs / name, tmp_path / name))
-
-    return make

@@ -27,15 +27,18 @@ def test_a_run_is_followed_until_it_is_killed(watched, tmp_path) -> None:
             page = watched.view(address, "live")
             done = "Number(document.querySelectorAll('.tile b')[1].innerText.split(' ')[0])"
             before = page.evaluate(done)
-            page.wait_for_function(f"{done} > {before}")
+            page.wait_for_function(f"() => {done} > {before}")
             assert "of 5,000" in page.locator(".tile").nth(1).inner_text()
             assert page.locator(".tile b").first.inner_text() == "running"
             assert page.locator(".tile", has_text="time left").count() == 1
             page.wait_for_selector("figure canvas")
             os.kill(process.pid, signal.SIGKILL)
             process.wait(timeout=30)
-            page.wait_for_function("document.querySelector('.tile b').innerText === 'interrupted'")
+            page.wait_for_function(
+                "() => document.querySelector('.tile b').innerText === 'interrupted'"
+            )
             assert f"comity resume {target}" in page.locator(".view").inner_text()
+            page.goto("about:blank")
     finally:
         process.kill()
         process.wait(timeout=30)

@@ -22,7 +22,7 @@ def test_every_view_is_drawn_without_errors(watched, address, item) -> None:
         page.locator(f'#views a[href^="#{name}"]').click()
         page.wait_for_selector(f"#view:not([aria-busy]) .view.{name}")
         page.wait_for_function(
-            "[...document.querySelectorAll('figure .chart')]"
+            "() => [...document.querySelectorAll('figure .chart')]"
             ".every(chart => chart.clientWidth === 0 || chart.querySelector('canvas, svg'))"
         )
         assert page.locator(".view .fault").count() == 0
@@ -68,7 +68,7 @@ def test_the_colours_switch_and_charts_follow(watched, address) -> None:
     before = page.evaluate(picture)
     page.locator("#theme").click()
     assert page.evaluate("document.documentElement.dataset.theme") == "dark"
-    page.wait_for_function(f"{picture} !== {before!r}")
+    page.wait_for_function(f"() => {picture} !== {before!r}")
 
 
 def test_figures_are_saved_as_svg_and_shown_as_tables(watched, address, tmp_path) -> None:

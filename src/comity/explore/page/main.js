@@ -63,7 +63,7 @@ async function enter(view, name, shown, title, source, state, mine) {
   const here = () => mine === turn;
   const item = state.item;
   document.title = `${view.title} · ${title} · Comity`;
-  const root = make("div", { class: `view ${name}` });
+  const root = make("div", { class: `view ${name}`, "data-item": item });
   const notes = [...(shown?.sampled ?? []), ...source.reduced];
   fill(places.main, make("h1", { class: "hidden" }, `${view.title}: ${title}`), root,
     notes.length > 0 && make("div", { class: "notes" }, notes.map((text) => message(text))));
