@@ -10,6 +10,9 @@ import pytest
 from comity.core.locks import held, holder_of
 from comity.errors import UserError
 from comity.explore.items import Shelf, index
+from comity.explore.library import Library
+from comity.runs.cross import cross_models
+from comity.runs.directory import Run
 
 
 def test_a_directory_is_a_list_of_its_work(shelf):
@@ -95,3 +98,25 @@ def test_a_damaged_configuration_is_named(credit, tmp_path):
     (line,) = index(Shelf([path]), "1")["items"]
     assert line["state"] == "damaged"
     assert "config.toml" in line["error"]
+
+
+def test_files_of_another_form_are_named(credit, tmp_path):
+    path = tmp_path / "run"
+    shutil.copytree(credit.path, path)
+    (path / "cross.json").write_text('{"clients": 3}')
+    with pytest.raises(UserError, match=f"{path} is damaged, or of another version"):
+        Library([path]).document("run")
+
+
+def test_a_document_is_made_again_when_something_was_added(credit, tmp_path):
+    path = tmp_path / "run"
+    shutil.copytree(credit.path, path)
+    library = Library([path])
+    assert library.document("run")["cross"] is None
+    assert library.document("run") is library.document("run")
+    run = Run.open(path)
+    run.save_json("cross.json", cross_models(run))
+    cross = library.document("run")["cross"]
+    assert cross["by_client"][1][1] == pytest.approx(
+        run.results["per_client"][1]["scalarised"], abs=1e-5
+    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache, cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -172,7 +173,7 @@ class Judge:
 
     # -- parts -----------------------------------------------------------------------------
 
-    @property
+    @cached_property
     def _preferences(self) -> dict[int, FloatArray]:
         rows = self.run.results["per_client"]
         return {row["client"]: np.array(row["preference"]) for row in rows}
@@ -290,6 +291,7 @@ class Judge:
         return self._rows[client]
 
 
+@cache
 def lattice(objectives: int) -> FloatArray:
     """Return preferences all over the simplex (preferences x objectives).
 

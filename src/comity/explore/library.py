@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,17 @@ from comity.explore.taking import taken
 from comity.version import __version__
 
 
+@contextmanager
+def _readable(item: Item) -> Iterator[None]:
+    """Name the item whose files have another form than those that Comity writes."""
+    try:
+        yield
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
+        raise UserError(
+            f"{item.path} is damaged, or of another version: {type(error).__name__}: {error}."
+        ) from error
+
+
 class Library:
     """Answers about items, one at a time; what is finished is read once.
 
@@ -27,7 +39,7 @@ class Library:
     def __init__(self, paths: Sequence[Path]) -> None:
         self.shelf = Shelf(paths)
         self._views: dict[str, tuple[bool, RunView | SearchView]] = {}
-        self._documents: dict[str, dict[str, Any]] = {}
+        self._documents: dict[str, tuple[int, dict[str, Any]]] = {}
         self._judges: dict[str, Judge] = {}
         self._lock = threading.RLock()
 
@@ -42,12 +54,15 @@ class Library:
             id: Its identifier.
         """
         with self._lock:
-            if id in self._documents:
-                return self._documents[id]
             item = self.shelf.find(id)
-            document = self._document(item)
+            changed = item.path.stat().st_mtime_ns
+            known = self._documents.get(id)
+            if known is not None and known[0] == changed:
+                return known[1]
+            with _readable(item):
+                document = self._document(item)
             if document["state"]["state"] == "finished":
-                self._documents[id] = document
+                self._documents[id] = changed, document
             return document
 
     def _document(self, item: Item) -> dict[str, Any]:
@@ -67,7 +82,9 @@ class Library:
             round: The last round that is known.
         """
         with self._lock:
-            return self._view(self._of_kind(id, "run", "search")).since(round)
+            item = self._of_kind(id, "run", "search")
+            with _readable(item):
+                return self._view(item).since(round)
 
     def matrices(self, id: str, round: int) -> dict[str, Any]:
         """Return the matrices between clients in a round.
