@@ -1,6 +1,6 @@
 /** The one place for options of ECharts: themes, axes, tooltips, figures and their export. */
 import * as echarts from "comity/vendor/echarts.esm.min";
-import { button, download, make, message } from "comity/elements";
+import { button, download, make } from "comity/elements";
 import { tick } from "comity/formats";
 import { table } from "comity/tables";
 import { onTheme, theme } from "comity/theme";
@@ -133,7 +133,7 @@ export function figure(context, parts) {
   const save = button("SVG", () => download(`${name}.svg`, svg(build, canvas, title), "image/svg+xml"), {
     class: "quiet", "aria-label": `Save “${title}” as SVG`,
   });
-  const head = make("div", { class: "head" }, make("h3", {}, title), make("div", { class: "tools" }, tools, show, save));
+  const head = make("div", { class: "head" }, make("h2", {}, title), make("div", { class: "tools" }, tools, show, save));
   const element = make("figure", { class: wide ? "figure wide" : "figure" }, head, canvas, caption, beside);
 
   let chart = null;
@@ -188,9 +188,4 @@ function svg(build, canvas, title) {
   const text = copy.renderToSVGString();
   copy.dispose();
   return text;
-}
-
-/** Return a sentence in place of a figure. */
-export function instead(title, text) {
-  return make("figure", { class: "figure" }, make("h3", {}, title), message(text));
 }

@@ -15,7 +15,7 @@ export function render(root, context) {
     { value: item.state, class: item.state === "damaged" ? "bad" : item.state === "running" ? "good" : "" },
     item.error ?? "",
   ]);
-  const head = ["name", "kind", "problem", "algorithm", "seed", "state", ""];
+  const head = ["name", "kind", "problem", "algorithm", "seed", "state", "fault"];
   root.append(
     make("p", { class: "lead" }, `${plural(items.length, "item")}: choose one to look at it.`),
     table({ caption: "Runs, comparisons and searches", head, rows, filter: "Filter by name", click: (row) => context.go("verdict", { item: items[row].id }) }),

@@ -78,7 +78,7 @@ function head({ state, history }) {
     make("div", { class: "tiles" },
       tile(state.state, "state", state.holder),
       tile(`${count(state.done)} of ${count(state.of)}`, "rounds"),
-      tile(duration(state.seconds), "time so far"),
+      typeof state.seconds === "number" && tile(duration(state.seconds), state.state === "finished" ? "time in all" : "time so far"),
       state.state === "running" && tile(duration(state.seconds_left), "time left, at this pace"),
       tile(bytes(state.bytes_up ?? sum(history?.bytes_up)), "sent by clients"),
       tile(bytes(state.bytes_down ?? sum(history?.bytes_down)), "received by clients")),

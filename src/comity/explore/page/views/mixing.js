@@ -215,12 +215,13 @@ function giving(context, model, gives) {
   };
   const drawing = figure(context, {
     title: gives ? "Who got from this client" : "From whom this client got", name: gives ? "gave" : "got", height: 240,
-    heightOf: () => 60 + 20 * Math.max(3, Math.min(TOP, list().length)),
+    heightOf: () => (list().length ? 40 + 22 * Math.max(2, Math.min(TOP, list().length)) : 4),
     build: (colour) => {
       const all = list();
       const top = all.slice(0, TOP);
       const rest = all.length - top.length;
       drawing.note(`${model.clients[model.row].label}, round ${model.round ?? "–"}.${all.length ? "" : " Nothing: it was absent, or mixed with nobody."}${rest > 0 ? ` ${rest} more with smaller values: see the table.` : ""}`);
+      if (!all.length) return {};
       return {
         grid: { left: 100, right: 48, top: 6, bottom: 24 },
         xAxis: axis(colour, "", { scale: false }),
@@ -289,7 +290,7 @@ function tree(context, clients, choose, model = null) {
   const last = [...new Set(clusters.order.map((row) => labels.at(-1)[row]))];
   const counts = labels.map((line) => new Set(line).size);
   return figure(context, {
-    title: "Clusters over the rounds", name: "clusters", height: Math.min(520, 120 + 14 * clients.length),
+    title: "Clusters over the rounds", name: "clusters", height: Math.min(620, 120 + 26 * clients.length),
     note: `${counts[0]} at first, ${counts.at(-1)} at the end. Lines that run together are clients of one cluster.`,
     build: (colour) => ({
       grid: { left: 12, right: clients.length <= 40 ? 96 : 12, top: 8, bottom: 40 },
@@ -303,6 +304,7 @@ function tree(context, clients, choose, model = null) {
           type: "line", name: client.label, step: false, symbol: "circle", symbolSize: chosen ? 7 : 3, triggerLineEvent: true, z: chosen ? 5 : 2,
           data: clusters.rounds.map((round, index) => [round, heights[index][client.row]]),
           lineStyle: { width: chosen ? 3.5 : clients.length > 100 ? 0.8 : 1.6, color }, itemStyle: { color },
+          labelLayout: { hideOverlap: true },
           endLabel: { show: clients.length <= 40, formatter: "{a}", color: chosen ? colour.ink : colour.soft, fontSize: 11, width: 88, overflow: "truncate", fontWeight: chosen ? 600 : 400 },
         };
       }),

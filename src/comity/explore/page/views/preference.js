@@ -120,7 +120,8 @@ export function render(root, context) {
     make("div", { class: "split" },
       make("div", { class: "side" },
         make("div", { class: "controls" }, chooser, way, reset),
-        levels.element, weighing.element, parts.aspiration, parts.fault, parts.values, parts.how),
+        make("div", {}, levels.element, weighing.element, parts.aspiration, parts.fault),
+        make("div", {}, parts.values, parts.how)),
       make("div", { class: "wide" }, names.length > 2 ? axesFields(model, () => {
         remember();
         space.refresh();

@@ -2,7 +2,8 @@
 import { decode, lists } from "comity/arrays";
 import { axis, figure, legend, MARKS } from "comity/charts";
 import { clientsOf } from "comity/clients";
-import { code, facts, make, message, section, tile } from "comity/elements";
+import { code, facts, make, section, tile } from "comity/elements";
+import { measureTable, namesOf } from "comity/entries";
 import { number, signed, weights } from "comity/formats";
 import { table } from "comity/tables";
 
@@ -197,30 +198,8 @@ function normal(values) {
 }
 
 function entries(root, context) {
-  const { document: shown } = context;
-  const arrow = { higher: " ↑", lower: " ↓" };
-  const several = new Set(shown.entries.map((entry) => entry.preferences)).size > 1;
-  const head = ["entry", ...(several ? ["preferences"] : []), "seeds", ...shown.measures.map((measure) => measure.label + (arrow[measure.better] ?? ""))];
-  const rows = shown.entries.map((entry) => [
-    { value: entry.label, text: entry.label + (entry.centralised ? " (not federated)" : "") }, ...(several ? [entry.preferences] : []), entry.seeds.length,
-    ...shown.measures.map((measure) => measured(shown, entry, measure)),
-  ]);
-  for (const [name, values] of Object.entries(shown.baselines ?? {})) {
-    if (values) rows.push([name, ...(several ? [""] : []), { value: null, text: "" }, ...shown.measures.map((measure) => values[measure.name] ?? null)]);
-  }
-  root.append(section("Entries", table({ caption: "Measures of each entry", name: "entries", head, rows }),
-    shown.caption ? message(shown.caption) : ""));
-}
-
-/** Return the cell of a measure: mean ± deviation, a star on the best, grey if worse than trivial. */
-function measured(shown, entry, { name, better }) {
-  const metric = entry.metrics[name];
-  if (!metric || metric.mean === null) return null;
-  const sign = { higher: 1, lower: -1 }[better] ?? 0;
-  const trivial = shown.baselines?.trivial?.[name] ?? null;
-  const rivals = shown.entries.filter((other) => other.preferences === entry.preferences).map((other) => other.metrics[name]?.mean ?? null).filter((mean) => mean !== null);
-  const below = sign !== 0 && trivial !== null && sign * (metric.mean - trivial) < 0;
-  const first = sign !== 0 && !below && (trivial === null || metric.mean !== trivial) && rivals.every((mean) => sign * (metric.mean - mean) >= 0);
-  const spread = metric.std === null || metric.std === undefined ? "" : ` ± ${number(metric.std)}`;
-  return { value: metric.mean, text: `${first ? "★ " : ""}${number(metric.mean)}${spread}`, class: below ? "soft" : "" };
+  const { entries: known } = context.document;
+  const measures = measureTable(context, namesOf(context.document));
+  measures.show(known.map((_, place) => place));
+  root.append(section("Entries", measures.element));
 }
