@@ -95,7 +95,7 @@ function scatter(context, model) {
     const series = places.map((place) => {
       const look = lookOf(colour, place);
       const data = model.points().filter((each) => each.entry === place)
-        .flatMap((each) => each.objectives.flatMap((point, row) => (whole(point) ? [{ value: at(point), each, row }] : [])));
+        .flatMap((each) => each.objectives.flatMap((point, row) => (whole(point) ? [{ value: at(point), vector: model.vectors.indexOf(each), row }] : []))); // an index: ECharts copies all
       return { type: "scatter", name: names[place], data, symbol: look.symbol, symbolSize: total > 2000 ? 4 : total > 300 ? 6 : 9, itemStyle: { color: look.color, opacity: 0.8 }, z: 3 };
     });
     const front = (lists(shown.known_front) ?? []).filter(whole);
@@ -117,14 +117,16 @@ function scatter(context, model) {
       ].filter(Boolean),
     };
   };
-  return figure(context, { title: "Space of objectives", name: "objectives", build, height: 380, note: "Choose a point to open its run.", rows: () => rowsOf(model), click: ({ data }) => data?.each?.run && context.go("verdict", { item: data.each.run }) });
+  const open = (each) => each?.run && context.go("verdict", { item: each.run });
+  return figure(context, { title: "Space of objectives", name: "objectives", build, height: 380, note: "Choose a point to open its run.", rows: () => rowsOf(model), click: ({ data }) => open(model.vectors[data?.vector]) });
 }
 
-function hint({ objectives, axes }, data, value, seriesName) {
+function hint({ objectives, axes, vectors }, data, value, seriesName) {
   const [a, b] = data?.value ?? value;
   const at = `${objectives[axes[0]]} ${number(a)}\n${objectives[axes[1]]} ${number(b)}`;
-  if (!data?.each) return `${seriesName}\n${at}`;
-  const { each, row } = data;
+  const each = vectors[data?.vector];
+  if (!each) return `${seriesName}\n${at}`;
+  const { row } = data;
   return [`${seriesName}, seed ${each.seed}: ${each.name[row]}`, each.preference && `preference ${weights(each.preference[row])}`, at, `scalarised ${number(each.scalarised[row])}`].filter(Boolean).join("\n");
 }
 
