@@ -7,9 +7,12 @@ import pytest
 import torch
 
 from comity.core.storage import load_values
+from comity.explore import judging
 from comity.explore.judging import THRESHOLDS, Judge, lattice
 from comity.problems.answers import logit_of_yes
 from comity.problems.data import batch_of
+from comity.runs.export import predict
+from tests.explore.conftest import finished
 from tests.explore.test_arrays import unpacked
 
 
@@ -177,3 +180,78 @@ def test_a_grid_of_more_objectives_covers_the_simplex():
     distances = np.linalg.norm(points[:, None] - points[None], axis=2) + 9 * np.eye(len(points))
     assert distances.min() > 0.02
     assert any((point == [1.0, 0.0, 0.0]).all() for point in points)
+
+
+def test_without_rows_it_is_the_nearest_tested_preference(spanning, monkeypatch):
+    monkeypatch.setattr(judging, "_with_rows", lambda run: None)
+    judge, spans = Judge(spanning), spanning.spans
+    judged = judge.judge(1, [0.30004, 0.69996])  # tested are steps of 1/999: 0.3003 is nearest
+    nearest = int(np.abs(spans.preferences[:, 0] - 0.30004).argmin())
+    assert spans.preferences[nearest, 0] == pytest.approx(300 / 999)
+    assert judged["made"] is False
+    assert "rows are not here" in judged["how"]
+    assert judged["parts"]["test"]["objectives"] == spans.vectors[1, nearest].round(6).tolist()
+    assert judged["parts"]["validation"] is None
+    assert judged["yes"] is None
+    assert judge.judge(0, [0.9, 0.1])["parts"] != judge.judge(0, [0.1, 0.9])["parts"]
+
+
+def test_without_rows_a_fixed_model_has_its_recorded_values(credit, monkeypatch):
+    monkeypatch.setattr(judging, "_with_rows", lambda run: None)
+    judged = Judge(credit).judge(1)
+    assert judged["parts"]["test"]["objectives"] == list(
+        credit.results["per_client"][1]["objectives"].values()
+    )
+    assert judged["made"] is False
+
+
+@pytest.fixture(scope="module")
+def own(tmp_path_factory):
+    """A run of models that take any preference on a user's table, and the table."""
+    place = tmp_path_factory.mktemp("own")
+    draw = np.random.default_rng(3)
+    lines = ["age,income,sex,repaid"]
+    for _ in range(400):
+        age, income, sex = draw.integers(20, 70), draw.normal(), draw.choice(["f", "m"])
+        repaid = income + 0.8 * (sex == "m") + draw.normal() > 0.3
+        lines.append(f"{age},{income:.3f},{sex},{'yes' if repaid else 'no'}")
+    table = place / "loans.csv"
+    table.write_text("\n".join(lines) + "\n")
+    problem = {"data": str(table), "label": "repaid", "positive": "yes", "sensitive": ["sex"]}
+    values = {"algorithm": "praffl", "clients": 2, "rounds": 1}
+    learner = {"supervised": {"local_steps": 60, "learning_rate": 0.02}}
+    run = finished(place / "run", problem={**problem, "metrics": ["dp"]}, **values, **learner)
+    return run, table
+
+
+@pytest.mark.parametrize("weight", [0.15, 0.5, 0.9])
+def test_answers_are_those_of_comity_predict(own, weight):
+    run, table = own
+    rows = [line.split(",") for line in table.read_text().splitlines()[1:]]
+    answers = predict(run, table, 1, [weight, 1 - weight])
+    judged = Judge(run).judge(1, [weight, 1 - weight])
+    test = run.training_configuration.get_problem().client_rows()[1].test.tolist()
+    counts = unpacked(judged["yes"]["counts"])
+    for group, line in zip(judged["yes"]["groups"], counts, strict=True):
+        inside = [
+            row for row in test if group["attribute"] is None or rows[row][2] == group["value"]
+        ]
+        for label, word in enumerate(("no", "yes")):
+            same = [row for row in inside if rows[row][3] == word]
+            assert line[label, 50] == sum(answers[row].answer for row in same)
+            above = sum(answers[row].probability > 0.305 for row in same)
+            assert line[label, 31] <= above <= line[label, 30]
+    right = sum(answers[row].answer == (rows[row][3] == "yes") for row in test)
+    accuracy = judged["parts"]["test"]["objectives"][0]
+    assert accuracy == pytest.approx(right / len(test), abs=1e-6)
+
+
+def test_rows_that_are_gone_are_not_needed(own):
+    run, table = own
+    hidden = table.rename(table.with_suffix(".gone"))
+    try:
+        judged = Judge(type(run).open(run.path)).judge(0, [0.5, 0.5])
+    finally:
+        hidden.rename(table)
+    assert judged["made"] is False
+    assert "rows are not here" in judged["how"]

@@ -21,6 +21,7 @@ from comity.problems import DataProblem
 from comity.problems.answers import logit_of_yes
 from comity.problems.data import batch_of
 from comity.runs.directory import Run
+from comity.runs.spans import Spans
 
 THRESHOLDS = 101
 """Probabilities above which an answer may be called yes: 0, 0.01, … 1."""
@@ -108,15 +109,15 @@ class Judge:
         if choice is not None:
             weights = choice.preference
         model = self._model(number, weights)
-        values = self._tried(model, number, threshold)
+        values = self._tried(model, number, weights, threshold)
         rows = self._rows.get(number)
         test_rows = None if rows is None else rows.test.rows
         present = self._present(number)
         return {
             "client": number,
             "preference": rounded(weights),
-            "made": self.takes_any,
-            "how": self._how(number),
+            "made": self._makes,
+            "how": self._how(),
             "point": None,
             "parts": {
                 "test": _part(values.test, weights, test_rows),
@@ -156,8 +157,8 @@ class Judge:
         yes = self._yes(number, np.stack(counts)[..., ::step] if counts else None, step)
         return {
             "client": number,
-            "made": self.takes_any,
-            "how": self._how(number),
+            "made": self._makes,
+            "how": self._how(),
             "preferences": packed(preferences),
             "test": packed(np.stack([each.test for each in values])),
             "validation": packed(np.stack(validation)) if validation else None,
@@ -172,6 +173,10 @@ class Judge:
         }
 
     # -- parts -----------------------------------------------------------------------------
+
+    @cached_property
+    def _spans(self) -> Spans | None:
+        return self.run.spans
 
     @cached_property
     def _preferences(self) -> dict[int, FloatArray]:
@@ -197,24 +202,35 @@ class Judge:
             return self.run.model_for(client, weights.tolist())
         return self.run.model(client)
 
-    def _how(self, client: int) -> str:
+    @property
+    def _makes(self) -> bool:
+        """Whether a model is made for a preference and tried."""
+        return self.takes_any and self._problem is not None
+
+    def _how(self) -> str:
+        if self._makes:
+            return "The model was made for this preference and tried on the client's own rows."
+        if self.takes_any:
+            return (
+                "The rows are not here: these are values of the run's own test, at the nearest of "
+                "the preferences that were tested."
+            )
         if self._problem is None:
             return (
-                "The rows are not here, or models are not tried on rows: these are the values of "
-                "the client's model in the test of the run, weighed by the preference."
+                "These are the values of the client's model in the run's own test, weighed by the "
+                "preference."
             )
-        algorithm = self.run.configuration.label
-        if self.takes_any:
-            return "The model was made for this preference and tried on the client's own rows."
         return (
-            f"A model of {algorithm} takes no preference: the client's model stays as it is, and "
-            "only its value is weighed anew."
+            f"A model of {self.run.configuration.label} takes no preference: the client's model "
+            "stays as it is, and only its value is weighed anew."
         )
 
-    def _tried(self, model: nn.Module | None, client: int, threshold: float = 0.5) -> Judgement:
-        """Return the values of a model on a client's rows; without rows those of the results."""
-        if model is None or self._problem is None:
-            return self._recorded(client)
+    def _tried(
+        self, model: nn.Module | None, client: int, weights: FloatArray, threshold: float = 0.5
+    ) -> Judgement:
+        """Return the values of a model on a client's rows; without rows those of the run's test."""
+        if model is None:
+            return self._recorded(client, weights)
         rows = self._rows_of(client)
         with torch.inference_mode():
             outputs = model(rows.inputs)
@@ -235,10 +251,13 @@ class Judge:
         scores = self._problem.scores(outputs, part.batch)
         return np.asarray(scores.double().numpy().round(6))
 
-    def _recorded(self, client: int) -> Judgement:
-        """Return a client's values in the test of the run."""
-        place = self.run.clients.index(client)
-        return Judgement(self.run.vectors[place], None, None)
+    def _recorded(self, client: int, weights: FloatArray) -> Judgement:
+        """Return a client's values in the test of the run, at the nearest tested preference."""
+        place, spans = self.run.clients.index(client), self._spans
+        if spans is None:
+            return Judgement(self.run.vectors[place], None, None)
+        nearest = int(np.linalg.norm(spans.preferences - weights, axis=1).argmin())
+        return Judgement(spans.vectors[place, nearest], None, None)
 
     def _counts(self, logit: FloatArray, codes: IntArray) -> IntArray:
         """Return how many rows are answered yes (groups x labels x thresholds)."""
@@ -261,16 +280,16 @@ class Judge:
         """Return the values of the model that a client holds."""
         if client not in self._presents:
             model = None if self._problem is None else self.run.model(client)
-            self._presents[client] = self._tried(model, client)
+            self._presents[client] = self._tried(model, client, self._preferences[client])
         return self._presents[client]
 
     def _grid(self, client: int) -> tuple[FloatArray, list[Judgement]]:
         if client not in self._grids:
             objectives = len(self.objectives)
             preferences = self._preferences[client][None]
-            if self.takes_any and self._problem is not None:
+            if self.takes_any:
                 preferences = lattice(objectives)
-            values = [self._tried(self._model(client, row), client) for row in preferences]
+            values = [self._tried(self._model(client, row), client, row) for row in preferences]
             self._grids[client] = preferences, values
         return self._grids[client]
 
