@@ -5,7 +5,8 @@ import { tick } from "comity/formats";
 import { table } from "comity/tables";
 import { onTheme, theme } from "comity/theme";
 
-const FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, sans-serif';
+// in attributes of saved SVG, too, where double quotes would end them
+const FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif";
 
 // the colours of the report (Okabe and Ito's), with the pale ones first on dark paper
 const THEMES = {
