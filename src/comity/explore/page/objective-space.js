@@ -3,6 +3,8 @@ import { decode, dot, lists, nondominated } from "comity/arrays";
 import { axis, figure, legend, limits, ring } from "comity/charts";
 import { number, weights } from "comity/formats";
 
+const DOTS = "its other preferences";
+
 /**
  * Make the scatter chart of two objectives.
  * @param {object} context of the view
@@ -35,8 +37,8 @@ export function objectiveSpace(context, model, choose) {
     const series = [
       model.knownFront?.length && line("known front", model.knownFront, { color: colour.best, type: "dashed" }),
       model.front?.length && line(shown.kind === "search" ? "front of the search" : "front of all clients", nondominated(model.front), { color: colour.faint }),
-      own && dots("this client, other preferences", points(own.all), { symbolSize: 3, itemStyle: { color: colour.accent, opacity: 0.35 }, silent: true, large: own.all.length > 2000 }),
-      own && two && line("front of this client", own.front, { color: colour.accent }),
+      own && dots(DOTS, points(own.all), { symbolSize: 3, itemStyle: { color: colour.accent, opacity: 0.35 }, silent: true, large: own.all.length > 2000 }),
+      own && two && line("its front", own.front, { color: colour.accent }),
       others.length && dots("other clients", others.map((client) => ({ value: at(client.objectives), client })), {
         symbolSize: others.length > 200 ? 4 : 8, itemStyle: { color: colour.soft, opacity: 0.75 }, z: 3,
       }),
@@ -48,7 +50,7 @@ export function objectiveSpace(context, model, choose) {
     const known = [...points(model.knownFront), ...points(model.front), ...points(own?.all), ...points(model.clients.map((client) => client.objectives)),
       ...points([shown.trivial_point, kept, best]), ...points(seen)];
     return {
-      legend: legend(colour), grid: { left: 56, right: 16, top: 34, bottom: 44 },
+      legend: legend(colour, { data: series.map(({ name }) => name).filter((name) => name !== DOTS).reverse() }), grid: { left: 56, right: 16, top: 34, bottom: 44 },
       xAxis: axis(colour, names[x], limits(known.map((point) => point[0]))), yAxis: axis(colour, names[y], { nameGap: 42, ...limits(known.map((point) => point[1])) }),
       tooltip: { formatter: (item) => hint(item, model, [x, y]) },
       series,
@@ -56,7 +58,7 @@ export function objectiveSpace(context, model, choose) {
   };
   return figure(context, {
     title: "What the model reaches", name: "preference", height: 430, build,
-    note: "Test values. Larger is better on both axes.",
+    note: `Test values. Larger is better on both axes.${spans ? " Small dots: this client at other preferences." : ""}`,
     rows: () => table(model),
     click: ({ data }) => data?.client && choose(data.client.row),
   });
