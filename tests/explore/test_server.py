@@ -151,3 +151,8 @@ def test_a_port_in_use_is_one_sentence():
 def test_only_the_loopback_listens():
     with listen(0) as bound:
         assert bound.getsockname()[0] == "127.0.0.1"
+
+
+def test_small_answers_are_sent_at_once():
+    with listen(0) as bound:  # by this asyncio decides not to wait for more to send
+        assert bound.proto == socket.IPPROTO_TCP
