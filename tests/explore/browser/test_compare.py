@@ -329,8 +329,9 @@ def test_a_thousand_clients_are_compared(watched: Watched, compared) -> None:
         "**/item?id=comparison", lambda route: route.fulfill(json=enlarged(route.fetch().json()))
     )
     page = watched.view(compared, "compare", item="comparison")
-    page.wait_for_function("() => document.querySelectorAll('figure canvas').length === 5")
+    page.wait_for_function("() => document.querySelectorAll('.chart:has(canvas)').length === 5")
     words = page.locator(".compare .people").inner_text()
+    assert "better for 2,600 of 5,000 clients (40 level, 2,360 worse off)" in words
     assert words.endswith("over 5 seeds: better (p < 0.001 after Holm's correction).")
     rows = figure_table(page, "Difference per client")[1:]
     assert rows[0][:3] == ["clinic 500", "better", "0.8600"]

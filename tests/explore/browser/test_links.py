@@ -6,6 +6,7 @@ import csv
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 
@@ -123,7 +124,7 @@ def test_fifty_clients_with_a_thousand_passes_each(watched, linked_address, tmp_
     svg = downloaded(
         page, "Save “Contacts, messages and mixings” as SVG", tmp_path / "contacts.svg"
     )
-    assert svg.startswith("<svg")
-    assert "unit/49" in svg
+    texts = [element.text for element in ElementTree.fromstring(svg).iter() if element.text]
+    assert "unit/49" in texts
     ages = figure_table(page, "Age of updates")[1:]
     assert ages == [["1", "0.000", "0"], ["2", "1.500", "4"], ["3", "0.500", "1"]]

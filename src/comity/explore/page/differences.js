@@ -3,7 +3,7 @@ import { lists } from "comity/arrays";
 import { axis, figure, legend } from "comity/charts";
 import { button, field, fill, make, message, section, select } from "comity/elements";
 import { reading } from "comity/entries";
-import { number, plural, signed } from "comity/formats";
+import { count, number, plural, signed } from "comity/formats";
 import { numbers } from "comity/state";
 import { table } from "comity/tables";
 
@@ -45,7 +45,7 @@ export function reversed(difference) {
 /** Return what a difference says, in words, and no more than the seeds allow. */
 export function sentence({ mean, each, interval, counts, p_holm: p }, name, other) {
   const total = counts && counts.better + counts.level + counts.worse;
-  const who = counts ? `better for ${counts.better} of ${total} clients (${counts.level} level, ${counts.worse} worse off), ` : "";
+  const who = counts ? `better for ${count(counts.better)} of ${count(total)} clients (${count(counts.level)} level, ${count(counts.worse)} worse off), ` : "";
   const start = `${name} against ${other}: ${who}mean ${signed(mean, 4)}`;
   if (each.length === 1) return `${start}; one seed gives no interval.`;
   if (!interval) return `${start}, the same in all ${each.length} seeds.`;
@@ -113,7 +113,7 @@ export function differencesSection(context, names) {
 function fateCounts(order) {
   return Object.entries(FATES).map(([name, fate]) => make("li", {},
     make("span", { class: `sign fate-${name}`, "aria-hidden": "true" }, fate.sign),
-    ` ${order.filter((client) => client.fate === name).length} ${fate.text}`));
+    ` ${count(order.filter((client) => client.fate === name).length)} ${fate.text}`));
 }
 
 /** Return the clients of a pair, the one that gains most first, and the seeds. */
@@ -148,7 +148,7 @@ function pairTable(known, names, choose) {
     { value: pair.mean, text: signed(pair.mean) + (pair.each.length > 1 ? ` ± ${number(pair.std)}` : "") },
     pair.interval ? `${number(pair.interval[0])} to ${number(pair.interval[1])}` : "–",
     { value: pair.p, text: pText(pair.p) }, { value: pair.p_holm, text: pText(pair.p_holm) },
-    pair.counts ? `${pair.counts.better} / ${pair.counts.level} / ${pair.counts.worse}` : "–",
+    pair.counts ? [pair.counts.better, pair.counts.level, pair.counts.worse].map(count).join(" / ") : "–",
   ]);
   return table({ caption: "Differences of pairs of entries; choose one to look at it", name: "differences", head, rows, click: (row) => choose(known[row]) });
 }
@@ -233,7 +233,7 @@ function byClient(context, current) {
       ...rowAxes(colour, order.map((client) => client.name), width, "difference of scalarised test values"),
       tooltip: { formatter: ({ data }) => (data?.client ? clientText(data.client, seeds) : "") },
       series: [
-        intervals(known.filter(({ client }) => client.low !== null).map(({ client, y }) => [client.low, client.high, y]), colour.faint, many ? 0.6 : 1.5),
+        intervals(known.filter(({ client }) => client.low !== null).map(({ client, y }) => [client.low, client.high, y]), many ? colour.rule : colour.faint, many ? 0.6 : 1.5),
         { type: "scatter", data: single, symbolSize: 4, itemStyle: { color: colour.soft, opacity: 0.6 }, silent: true, z: 3 },
         ...marks,
       ],

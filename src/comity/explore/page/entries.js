@@ -67,10 +67,10 @@ export function measureTable(context, names) {
   const head = ["entry", "seeds", ...shown.measures.map((measure) => measure.label + (arrows[measure.better] ?? ""))];
   const whole = shown.id && !source.saved && shown.kind === "comparison" && make("p", { class: "note" },
     "All entries with their differences, as the report writes them: ",
-    ["csv", "latex"].map((format) => button(format === "csv" ? "CSV" : "LaTeX", async () => {
+    ["csv", "latex"].map((format) => [" ", button(format === "csv" ? "CSV" : "LaTeX", async () => {
       const text = await source.table(shown.id, format).catch((error) => fill(element, message(error.message, "fault")) && null);
       if (text !== null) download(`comparison.${format === "csv" ? "csv" : "tex"}`, text);
-    }, { class: "quiet", "aria-label": `Save the whole comparison as ${format === "csv" ? "CSV" : "LaTeX"}` })));
+    }, { class: "quiet", "aria-label": `Save the whole comparison as ${format === "csv" ? "CSV" : "LaTeX"}` })]));
   const show = (places) => {
     const cells = shown.measures.map((measure) => column(shown, places, measure));
     const rows = places.map((place, row) => [names[place], shown.entries[place].seeds.length, ...cells.map((cell) => cell[row])]);
