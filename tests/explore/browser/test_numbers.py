@@ -181,6 +181,41 @@ def test_the_triangle_moves_by_keys_and_by_numbers(watched, address) -> None:
     page.wait_for_function("() => location.hash.includes('w=0.8,0.1,0.1')")
 
 
+def test_more_objectives_have_one_bar_each_and_share_the_rest(watched, address) -> None:
+    names = ["accuracy", "dp", "eo", "eodds"]
+
+    def widened(route: Any) -> None:
+        document = route.fetch().json()
+        document["problem"]["objectives"] = [{"name": name} for name in names]
+        count = len(document["clients"]["number"])
+        document["clients"]["objectives"] = [[0.7, 0.8, 0.9, 1.0]] * count
+        document["clients"]["preference"] = [[0.4, 0.3, 0.2, 0.1]] * count
+        document.update(front=[[0.7, 0.8, 0.9, 1.0]], trivial_point=[0.6, 1.0, 1.0, 1.0])
+        route.fulfill(json=document)
+
+    def weighed(route: Any) -> None:
+        text = route.request.url.partition("preference=")[2].partition("&")[0]
+        weights = [float(weight) for weight in text.split(",")]
+        test = {"rows": 9, "objectives": [0.7, 0.8, 0.9, 1.0], "scalarised": weights[0]}
+        parts = {"test": test, "validation": None}
+        empty = dict.fromkeys(("point", "baseline", "yes", "aspiration"))
+        route.fulfill(json={"preference": weights, "how": "", "parts": parts, **empty})
+
+    watched.page.route("**/item?*", widened)
+    watched.page.route("**/judge?*", weighed)
+    page = watched.view(address, "preference", item="fedpref")
+    page.wait_for_selector(".values td")
+    page.get_by_role("slider", name="Weight of accuracy").evaluate(
+        "bar => { bar.value = 0.7; bar.dispatchEvent(new Event('input')); }"
+    )
+    # what is left, 0.3 instead of 0.6, is shared as before
+    assert page.locator(".bars output").all_inner_texts() == ["0.70", "0.15", "0.10", "0.05"]
+    page.wait_for_function(
+        "() => document.querySelector('.total .now').innerText === '0.700'"
+        " && location.hash.includes('w=0.7,0.15,0.1,0.05')"
+    )
+
+
 def test_the_search_shows_the_best_point_of_its_front(watched, address, runs) -> None:
     front = comity.open(runs / "search").results["front"]
     page = watched.view(address, "preference", item="search", w="0.9,0.1")

@@ -57,6 +57,19 @@ def test_its_slider_has_the_values_of_the_grid(watched, saved, address) -> None:
     )
 
 
+@pytest.mark.parametrize("levels", ["0.7,", ",0.99", "0.99,0.99"])
+def test_its_levels_choose_what_the_server_chooses(watched, saved, address, levels) -> None:
+    call = f"judge?id=praffl&client=1&preference=0.5,0.5&aspiration={levels}"
+    with urlopen(f"{address}{call}") as answer:
+        judgement = json.load(answer)
+    page = watched.view(saved.as_uri(), "preference", item="praffl", client=1, a=levels)
+    page.wait_for_selector(".values td")
+    test = judgement["parts"]["test"]["objectives"]
+    assert [values(page)[name] for name in ("accuracy", "fairness")] == [shown(v) for v in test]
+    met = page.locator(".aspiration").inner_text() == "All levels are reached."
+    assert met == judgement["aspiration"]["met"]
+
+
 def test_names_that_look_like_markup_are_only_text_in_a_saved_page(watched, saved) -> None:
     page = watched.view(saved.as_uri(), "verdict", item="praffl")
     assert page.evaluate("window.hit") is None

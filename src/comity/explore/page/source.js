@@ -100,11 +100,12 @@ class Saved {
 
   /** Return the judgement of a client's models, from what was computed before. */
   async judge(shown, { client = null, preference, aspiration = null }) {
-    if (shown.kind === "search") return judgeFront(shown.front, { preference, aspiration });
+    const names = shown.problem.objectives.map((objective) => objective.name);
+    if (shown.kind === "search") return judgeFront(shown.front, names, { preference, aspiration });
     const grid = this.data.grids[`${shown.id}/${client}`];
     if (!grid) throw new Error("This saved page holds no models of this client.");
     const row = shown.clients.number.indexOf(client);
-    return judgeGrid(grid, lists(shown.clients.preference)[row], { preference, aspiration });
+    return judgeGrid(grid, lists(shown.clients.preference)[row], names, { preference, aspiration });
   }
 
   /** Saved pages hold no models. */
