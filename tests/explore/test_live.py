@@ -110,4 +110,18 @@ def test_the_organisers_directory_shows_its_status(tmp_path, credit):
     assert document["site_status"]["sites"] == [{"name": "Banco <b>", "rounds": 2, **site}]
     assert document["site_status"]["events"] == ["Banco: late"]
     assert document["clients"]["preference"] is None
+    assert document["state"]["resume"].startswith(f"comity serve {path}/federation.toml")
     assert Library([path]).since("served", 0)["site_status"] == document["site_status"]
+
+
+def test_a_comparison_that_goes_on_counts_its_runs(tmp_path, shelf):
+    path = tmp_path / "comparison"
+    shutil.copytree(shelf / "comparison", path)
+    (path / "comparison.json").unlink()
+    (path / "fedavg_interior" / "seed-2" / "results.json").unlink()
+    document = Library([path]).document("comparison")
+    state = document["state"]
+    assert (state["state"], state["done"], state["of"]) == ("interrupted", 5, 6)
+    assert document["entries"] == []
+    whole = Library([shelf / "comparison"]).document("comparison")
+    assert document.keys() == whole.keys()

@@ -28,6 +28,14 @@ from comity.runs.directory import Run
 from comity.runs.schema import ComparisonResults, Difference
 from comity.version import __version__
 
+_NOTHING: dict[str, Any] = {
+    **dict.fromkeys(("problem", "verdict", "known_front", "trivial_point"), None),
+    **{key: [] for key in ("sampled", "measures", "entries", "differences", "curves", "vectors")},
+    **dict.fromkeys(("curve_label", "caption", "gains_caption"), ""),
+    "baselines": {},
+}
+"""What is known of a comparison that is not finished."""
+
 
 def comparison_document(item: Item, children: Sequence[Item]) -> dict[str, Any]:
     """Return the document of a comparison.
@@ -54,7 +62,7 @@ def comparison_document(item: Item, children: Sequence[Item]) -> dict[str, Any]:
         },
     }
     if not item.finished:
-        return {**head, "title": item.path.name, "sampled": [], "verdict": None, "entries": []}
+        return {**head, "title": item.path.name, **_NOTHING}
     comparison = open_comparison(item.path)
     ids = {child.path.resolve(): child.id for child in children}
     title = f"Comparison on {comparison.results['problem']}"

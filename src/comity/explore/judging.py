@@ -108,8 +108,10 @@ class Judge:
         choice = None if aspiration is None else self._aspire(number, aspiration)
         if choice is not None:
             weights = choice.preference
-        model = self._model(number, weights)
-        values = self._tried(model, number, weights, threshold)
+        if self.takes_any or threshold != 0.5:
+            values = self._tried(self._model(number, weights), number, weights, threshold)
+        else:  # the model that the client holds, whatever the preference
+            values = self._present(number)
         rows = self._rows.get(number)
         test_rows = None if rows is None else rows.test.rows
         present = self._present(number)

@@ -23,7 +23,7 @@ from comity.runs.base import CONFIG, HISTORY
 from comity.runs.checksums import read_json
 from comity.runs.directory import Run
 from comity.runs.schema import ClientResult, Results
-from comity.runs.serve import STATUS, is_served
+from comity.runs.serve import FEDERATION, STATUS, is_served
 from comity.runs.verdict import MARKS, gain_of
 from comity.version import __version__
 
@@ -70,7 +70,8 @@ class RunView:
             self._pace = pace_of(self.item.path, done)
         sent = [sum(each.sent[way] for each in self.rounds.rounds) for way in (0, 1)]
         seconds = self.run.seconds if self.item.finished else None
-        return state_of(self.item, done, of, (sent[0], sent[1]), seconds, self._pace)
+        state = state_of(self.item, done, of, (sent[0], sent[1]), seconds, self._pace)
+        return {**state, "resume": state["resume"] and self._resume()}
 
     def since(self, round: int) -> dict[str, Any]:
         """Return what has happened after a round.
@@ -157,6 +158,14 @@ class RunView:
         }
         return [[label, str(text)] for label, text in facts.items() if text]
 
+    def _resume(self) -> str:
+        """Return the command that goes on with the run."""
+        path = self.item.path
+        if self.served:
+            file = quoted(path / FEDERATION)
+            return f"comity serve {file} --key server.key --out {quoted(path)}"
+        return f"comity resume {quoted(path)}"
+
     def _commands(self) -> dict[str, str | None]:
         path, client = quoted(self.item.path), self.clients[0]["client"]
         finished = self.results is not None
@@ -165,7 +174,7 @@ class RunView:
         table = isinstance(self.problem, DataProblem) and bool(self.problem.features())
         export = f"comity export {path} model.safetensors --client {client}{taken}"
         return {
-            "resume": None if self.item.finished else f"comity resume {path}",
+            "resume": None if self.item.finished else self._resume(),
             "report": f"comity report {path}",
             "explore": f"comity explore {path}",
             "export": export if finished else None,
