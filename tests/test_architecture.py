@@ -34,8 +34,8 @@ LEVELS = {
     "callbacks": 9,
     "searches": 9,
     "report": 10,
-    "explore": 10,
     "reproductions": 10,
+    "explore": 11,
     "api": 11,
     "cli": 12,
     "comity": 13,
@@ -85,6 +85,8 @@ OPTIONAL = {
     "pandas": "comity.runs.notebook",
     "sgp4": "comity.links.orbits",
     "skyfield": "comity.links.orbits",
+    "starlette": "comity.explore.server",
+    "uvicorn": "comity.explore.server",
     "wandb": "comity.callbacks.wandb",
 }
 """Libraries of extras with one door each: library -> the only module that imports it."""

@@ -7,6 +7,7 @@ import json
 import logging
 import os
 import socket
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
@@ -15,6 +16,7 @@ from pathlib import Path
 from comity.errors import UserError
 
 LOCK = ".lock"
+_TRIES, _PAUSE = 3, 0.01  # seconds
 
 
 @contextmanager
@@ -40,13 +42,40 @@ def held(directory: Path) -> Iterator[None]:
         os.close(handle)
 
 
+def holder_of(directory: Path) -> str | None:
+    """Return the process that works in a directory, in words; None if none does.
+
+    Args:
+        directory: An existing directory.
+    """
+    try:
+        handle = os.open(directory / LOCK, os.O_RDONLY | os.O_NOFOLLOW)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return _holder(handle)
+    except OSError:  # a file system without locks
+        return None
+    finally:
+        os.close(handle)
+    return None
+
+
 def _locked(path: Path) -> int:
     """Return the open and locked file at a path, with this process in it."""
+    tries = 0
     while True:
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
+            if tries < _TRIES:  # `holder_of` has it for a moment
+                tries += 1
+                os.close(handle)
+                time.sleep(_PAUSE)
+                continue
             holder = _holder(handle)
             os.close(handle)
             raise UserError(

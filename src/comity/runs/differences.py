@@ -102,7 +102,11 @@ def seed_pairs(runs: Sequence[Run], others: Sequence[Run]) -> list[tuple[Run, Ru
 
 
 def tested(each: FloatArray) -> tuple[list[float] | None, float | None]:
-    """Return Student's 95 % interval and the p of a paired t-test; None without any spread."""
+    """Return Student's 95 % interval and the p of a paired t-test; None without any spread.
+
+    Args:
+        each: The differences.
+    """
     count, mean = len(each), float(each.mean())
     error = float(each.std(ddof=1) / np.sqrt(count)) if count > 1 else 0.0
     if error < 1e-9:

@@ -159,6 +159,8 @@ def page(title: str, body: Sequence[str], script: str | None = None) -> str:
 <body>
 <main>
 {"".join(body)}
+<p class="note">To move preferences and thresholds, scrub rounds and take models home, call
+<code>comity explore</code> with the directory of this page.</p>
 </main>
 {plotly}{charts}</body>
 </html>
