@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest
 
-from comity.core.intervals import Estimate, area_under_curve, difference, share
+from comity.core.intervals import Estimate, area_under_curve, difference, ranks_of, share
 
 
 @pytest.mark.parametrize(("successes", "count"), [(0, 12), (1, 12), (7, 10), (31, 31), (400, 1000)])
@@ -66,3 +66,8 @@ def test_areas_without_an_interval(labels, scores, value):
 def test_an_area_needs_both_labels():
     assert all(map(math.isnan, area_under_curve(np.ones(3, dtype=bool), np.arange(3.0))))
     assert isinstance(area_under_curve(np.zeros(3, dtype=bool), np.arange(3.0)), Estimate)
+
+
+def test_equal_values_share_their_mean_rank():
+    assert ranks_of(np.array([3.0, 1.0, 3.0, 2.0, 3.0])).tolist() == [4, 1, 4, 2, 4]
+    assert ranks_of(np.array([])).tolist() == []

@@ -6,7 +6,6 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from scipy.stats import rankdata
 
 from comity.core.typing import BoolArray, FloatArray
 
@@ -24,6 +23,13 @@ class Estimate(NamedTuple):
 
 UNDEFINED = Estimate(math.nan, math.nan, math.nan)
 """No estimate at all."""
+
+
+def ranks_of(values: FloatArray) -> FloatArray:
+    """Return the rank of each value, the smallest 1; equal values share their mean rank."""
+    _, place, count = np.unique(values, return_inverse=True, return_counts=True)
+    last = np.cumsum(count)
+    return (last - (count - 1) / 2)[place]
 
 
 def share(successes: int, count: int) -> Estimate:
@@ -72,9 +78,9 @@ def area_under_curve(labels: BoolArray, scores: FloatArray) -> Estimate:
     m, n = len(positive), len(negative)
     if m == 0 or n == 0:
         return UNDEFINED
-    ranks = rankdata(scores)
-    above = (ranks[labels] - rankdata(positive)) / n  # share of negatives below each positive
-    below = 1 - (ranks[~labels] - rankdata(negative)) / m
+    ranks = ranks_of(scores)
+    above = (ranks[labels] - ranks_of(positive)) / n  # share of negatives below each positive
+    below = 1 - (ranks[~labels] - ranks_of(negative)) / m
     area = float(above.mean())
     if m == 1 or n == 1:
         return Estimate(area, math.nan, math.nan)

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from scipy.stats import rankdata
 
+from comity.core.intervals import ranks_of
 from comity.core.pareto import front
 from comity.core.typing import BoolArray, FloatArray
 
@@ -43,7 +43,7 @@ def distance(vectors: FloatArray, ideal: Sequence[float]) -> float:
 
 def rank_correlation(first: FloatArray, second: FloatArray) -> float:
     """Return Spearman's rank correlation of two series; 0 where one of them is constant."""
-    ranks = [rankdata(series) - (len(series) + 1) / 2 for series in (first, second)]
+    ranks = [ranks_of(series) - (len(series) + 1) / 2 for series in (first, second)]
     scale = float(np.linalg.norm(ranks[0]) * np.linalg.norm(ranks[1]))
     return float(ranks[0] @ ranks[1]) / scale if scale else 0.0
 

@@ -54,7 +54,7 @@ class ClientData:
             "train": _padded(self._train),
             "validation": _padded([share.validation for share in shares]),
             "test": _padded([share.test for share in shares]),
-            "everyone": _padded([test_of_all] * len(clients)),
+            "everyone": _shared(test_of_all, len(clients)),
         }
         self.sizes: FloatArray = np.array([len(rows) for rows in self._train], dtype=float)
         """Number of training samples of each client."""
@@ -127,3 +127,9 @@ def _padded(parts: Sequence[IntArray]) -> tuple[Tensor, Tensor]:
     index = np.stack([np.resize(rows, longest) for rows in parts])
     weight = np.stack([np.arange(longest) < len(rows) for rows in parts])
     return torch.from_numpy(index), torch.from_numpy(weight).float()
+
+
+def _shared(rows: IntArray, clients: int) -> tuple[Tensor, Tensor]:
+    """Return the same rows for each client, held once, and their weights."""
+    index = torch.from_numpy(rows).expand(clients, -1)
+    return index, torch.ones(len(rows)).expand(clients, -1)
