@@ -287,6 +287,7 @@ def test_a_site_refuses_what_it_did_not_agree_to(rule, tmp_path):
     checked = check_site(read_site(tmp_path / "bank-b.toml"))
     assert checked["policy"] is None
     assert checked["leaves"]["statistics"] == []
+    assert checked["leaves"]["epsilon"] == pytest.approx(3.9, abs=1e-4)
 
 
 def test_scales_that_all_sites_would_tell_are_refused(tmp_path):
