@@ -1,6 +1,7 @@
 """Differential privacy: epsilon against quality on Adult, for FedAvg and FedPref.
 
     python -m benchmarks.privacy --seeds 3
+    python -m benchmarks.privacy --seeds 3 --models linear --clients 100 --algorithms fedavg
     python -m benchmarks.privacy --table
 
 Runs each algorithm without noise and under five epsilons (delta = 1e-5), with the network of the
@@ -126,6 +127,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--models", default=",".join(MODELS))
     parser.add_argument("--clients", default="10")
+    parser.add_argument("--algorithms", default="fedavg,fedpref")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--table", action="store_true", help="run nothing, print what there is")
     parser.add_argument("--file", type=Path, default=FILE)
@@ -133,7 +135,7 @@ def main() -> None:
     records: list[Record] = json.loads(options.file.read_text()) if options.file.exists() else []
     done = {key(record) for record in records}
     register_linear()
-    entries = [(ALONE, 0.0), *product(("fedavg", "fedpref"), (0.0, *EPSILONS))]
+    entries = [(ALONE, 0.0), *product(options.algorithms.split(","), (0.0, *EPSILONS))]
     counts = [int(count) for count in options.clients.split(",")]
     runs = product(range(1, options.seeds + 1), options.models.split(","), counts, entries)
     for seed, model, clients, (algorithm, epsilon) in () if options.table else runs:

@@ -249,6 +249,21 @@ def test_a_server_that_asks_in_other_words_is_refused_once_the_budget_is_spent(t
     assert "the privacy budget is spent: 3 updates" in control_of(answers[-1])["reason"]
 
 
+def test_a_server_gets_nothing_by_asking_for_something_else(tmp_path):
+    """No exchange but a round has models or figures in its answer."""
+    configuration = configuration_of(**PEOPLE, privacy={"epsilon": 8.0})
+    deployment = Deployment(configuration, tmp_path)
+    request = deployment.loop.servers[0].request()[0].only([0])
+    for exchange in ("survey", "collect", "finish", "end"):
+        message = deployment.agreement.request_message(exchange, request)
+        sealed = seal(message, FEDERATION, deployment.agreement.layout)
+        answer = deployment.sites["bank-a"].answer(sealed)
+        assert len(answer) < 400, exchange
+        if exchange == "collect":
+            assert "for an ensemble" in control_of(answer)["reason"]
+    assert deployment.sites["bank-a"].ledger.updates == 0
+
+
 def test_results_of_each_party(tmp_path):
     banks = Banks(tmp_path, privacy={"epsilon": 5.0})
     results = served_results(banks.serve())
@@ -287,6 +302,7 @@ def test_a_site_refuses_what_it_did_not_agree_to(rule, tmp_path):
     checked = check_site(read_site(tmp_path / "bank-b.toml"))
     assert checked["policy"] is None
     assert checked["leaves"]["statistics"] == []
+    assert checked["leaves"]["epsilon"] == pytest.approx(3.9, abs=1e-4)
 
 
 def test_scales_that_all_sites_would_tell_are_refused(tmp_path):

@@ -107,9 +107,12 @@ def _ask(member: Member) -> None:
 
 def leaving(member: Member) -> str:
     """Return what leaves a site and what never does, as a paragraph."""
+    from comity.configuration.budget import largest_epsilon
     from comity.problems.schema import SchemaProblem
 
     agreement, file = member.agreement, member.file
+    epsilon = largest_epsilon(member.configuration)
+    noised = "" if epsilon is None else f"All noised: epsilon {epsilon:.3g} at most. "
     stays = ["rows"] if "preferences" in agreement.statistics else ["rows", "preference"]
     if agreement.personal:
         stays.append(f"{len(agreement.personal)} personal tensors")
@@ -121,7 +124,8 @@ def leaving(member: Member) -> str:
         f"{member.configuration.label} on {member.configuration.problem_name}, "
         f"{member.configuration.rounds} rounds. Each round leaves this site: "
         f"{len(agreement.tensors)} tensors ({agreement.bytes_per_round:,} bytes), "
-        f"{', '.join(agreement.statistics) or 'no statistics'}. {once}Never: {', '.join(stays)}."
+        f"{', '.join(agreement.statistics) or 'no statistics'}. {once}{noised}"
+        f"Never: {', '.join(stays)}."
     )
 
 

@@ -152,6 +152,8 @@ class Site:
         ):
             self._load(COMMITTED)
         self._permit(exchange, request.round, 0)
+        if exchange == "collect" and not self.configuration.get_algorithm().ensembles:
+            raise RefusalError("models are collected for an ensemble, which nobody makes here")
         if exchange == "round" and not request.alone and (fault := self.ledger.fault):
             raise RefusalError(fault)
         update = self._work(exchange, request, extra)

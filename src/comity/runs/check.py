@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from comity.configuration import Configuration
+from comity.configuration.budget import largest_epsilon
 from comity.configuration.federation_file import SiteFile
 from comity.core.threads import limited
 from comity.errors import RefusedError
@@ -37,6 +38,7 @@ def check_site(file: SiteFile) -> dict[str, Any]:
             "bytes_per_round": agreement.bytes_per_round,
             "statistics": agreement.statistics,
             "scales": list(problem.federated) if isinstance(problem, SchemaProblem) else [],
+            "epsilon": largest_epsilon(public),
         },
         "stays": {"personal": agreement.personal},
         "policy": None,

@@ -41,6 +41,8 @@ def check_table(found: Mapping[str, Any]) -> list[Table]:
     travel.add_row("statistics", ", ".join(leaves["statistics"]) or "none")
     if leaves["scales"]:
         travel.add_row("once", f"count, sum, sum of squares: {', '.join(leaves['scales'])}")
+    if leaves["epsilon"] is not None:
+        travel.add_row("noised", f"epsilon {leaves['epsilon']:.3g} at most, over all rounds")
     travel.add_row("never", _never(stays["personal"], leaves["statistics"]))
     tables.append(travel)
     if trial := found.get("trial"):
