@@ -95,6 +95,8 @@ FAULTS = {
     "negative": ({"epsilon": -1}, "privacy.epsilon = -1"),
     "delta": ({"epsilon": 1, "delta": 1}, "privacy.delta = 1"),
     "no clip": ({"epsilon": 1, "clip": 0}, "privacy.clip = 0"),
+    "hardly any noise": ({"noise": 1e-9}, "privacy.noise = 1e-09: must be at least 1e-06"),
+    "far too much": ({"epsilon": 1e9}, "privacy.epsilon = 1000000000"),
     "not finite": ({"epsilon": math.inf}, "privacy.epsilon = inf"),
     "unknown": ({"epsilom": 1}, "epsilom"),
     "no table": (8, "privacy = 8: must be a table"),

@@ -23,6 +23,8 @@ from comity.settings import Settings, build, setting
 
 SENSITIVITY = 2.0
 """Largest distance of two clipped updates, in lengths C."""
+LEAST = 1e-6
+"""Smallest epsilon and noise that are taken: beyond, nothing is private, or nothing is learned."""
 _DECIMALS = 1e6  # noise is rounded up to the sixth decimal, so that epsilon is never exceeded
 
 
@@ -30,20 +32,23 @@ class Privacy(Settings):
     """Settings of differential privacy; the unit of it is everything that one client holds."""
 
     epsilon: float = setting(
-        0.0, "largest epsilon of a client over the whole run; 0: noise decides", at_least=0
+        0.0,
+        "largest epsilon of a client over the whole run; 0: noise decides",
+        at_least=0,
+        at_most=1e6,
     )
     noise: float = setting(
         0.0,
         "noise multiplier: standard deviation of each coordinate's noise in units of clip; filled "
         "in from epsilon",
         at_least=0,
-        at_most=1e9,
+        at_most=1e6,
     )
     delta: float = setting(
-        1e-5, "probability with which epsilon may be exceeded", at_least=1e-300, below=1
+        1e-5, "probability with which epsilon may be exceeded", at_least=1e-15, below=1
     )
     clip: float = setting(
-        1.0, "largest length of an update; longer ones are scaled down to it", above=0, at_most=1e9
+        1.0, "largest length of an update; longer ones are scaled down to it", above=0, at_most=1e6
     )
 
     def spent(self, updates: int) -> float:
@@ -94,6 +99,9 @@ def read_privacy(table: Any) -> Privacy:
             "privacy: name its epsilon (--set privacy.epsilon=8), from which the noise is "
             "computed, or its noise (--set privacy.noise=1), from which epsilon follows."
         )
+    for name in ("epsilon", "noise"):
+        if 0 < (value := getattr(privacy, name)) < LEAST:
+            raise UserError(f"privacy.{name} = {value:g}: must be at least {LEAST:g}.")
     return privacy
 
 
