@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Mapping
+from types import ModuleType
 from typing import Any, TypeVar
 
 from comity.algorithms.base import Algorithm, Declaration
@@ -80,7 +81,8 @@ def _own(reference: str) -> type[Algorithm]:
     """Return the algorithm ``module:class``."""
     cls = imported("algorithm", reference)
     if not (isinstance(cls, type) and issubclass(cls, Algorithm)):
-        kind = cls.__name__ if isinstance(cls, type) else f"a {type(cls).__name__}"
+        named = "a module" if isinstance(cls, ModuleType) else f"a {type(cls).__name__}"
+        kind = cls.__name__ if isinstance(cls, type) else named
         raise UserError(f"algorithm '{reference}' is {kind}, not a class of comity.Algorithm.")
     _check_declared(cls, reference)
     return cls
