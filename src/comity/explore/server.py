@@ -153,7 +153,10 @@ ANSWERS: dict[str, Answer] = {
 
 
 def _json(value: Any, status: int = 200) -> Response:
-    text = json.dumps(value, allow_nan=False, separators=(",", ":"))
+    try:
+        text = json.dumps(value, allow_nan=False, separators=(",", ":"))
+    except ValueError:
+        raise UserError("a number in the files of this item is not finite: damaged.") from None
     return Response(text, status, media_type="application/json")
 
 
