@@ -53,6 +53,11 @@ export function duration(seconds) {
   return `${Math.floor(whole / 3600)} h ${String(Math.floor((whole % 3600) / 60)).padStart(2, "0")} min`;
 }
 
+/** Return a moment, in seconds since 1970, as the reader's clock shows it. */
+export function clock(seconds) {
+  return typeof seconds === "number" && seconds > 0 ? new Date(1000 * seconds).toLocaleString("en-GB", { dateStyle: "medium", timeStyle: "medium" }) : "–";
+}
+
 /** Return weights as text: "0.30, 0.70". */
 export function weights(values, digits = 2) {
   return values.map((value) => number(value, digits)).join(", ");
