@@ -20,8 +20,8 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from comity.errors import UserError
+from comity.explore.assets import files, served_page
 from comity.explore.library import Library
-from comity.explore.page import files, served_page
 
 HOST = "127.0.0.1"
 _HEADERS = {
