@@ -8,8 +8,8 @@ import numpy as np
 
 from comity.configuration import configure
 from comity.core.storage import write_whole
+from comity.explore.assets import files
 from comity.explore.items import Shelf
-from comity.explore.page import files
 from comity.explore.run_document import RunView
 from comity.runs.directory import Run
 from comity.runs.results import summarise

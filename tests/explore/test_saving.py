@@ -11,8 +11,8 @@ import pytest
 
 from comity.errors import UserError
 from comity.explore import saving
+from comity.explore.assets import files, inert, modules, saved_page
 from comity.explore.library import Library
-from comity.explore.page import files, inert, modules, saved_page
 from comity.explore.saving import MOST_BYTES, save_page, saved_data
 from tests.explore.conftest import CREDIT, STEPS, finished
 

@@ -8,7 +8,7 @@ import socket
 import pytest
 
 from comity.errors import UserError
-from comity.explore.page import files
+from comity.explore.assets import files
 from comity.explore.server import HOST, listen, new_token
 
 

@@ -173,7 +173,9 @@ class RunView:
         taken = f" --preference {weights}" if self.takes_any else ""
         table = isinstance(self.problem, DataProblem) and bool(self.problem.features())
         export = f"comity export {path} model.safetensors --client {client}{taken}"
+        again = f"comity run --config {quoted(self.item.path / CONFIG)} --out NEW"
         return {
+            "start": self._resume() if self.served else again,
             "resume": None if self.item.finished else self._resume(),
             "report": f"comity report {path}",
             "explore": f"comity explore {path}",

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from comity.errors import UserError
+from comity.explore.assets import inert, saved_page
 from comity.explore.items import Item
 from comity.explore.library import Library
-from comity.explore.page import inert, saved_page
 from comity.runs.export import write_new
 
 MOST_BYTES = 5_000_000

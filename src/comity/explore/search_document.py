@@ -106,6 +106,7 @@ class SearchView:
                 ["seed", str(federation.seed)],
             ],
             "commands": {
+                "start": f"comity search --config {quoted(self.item.path / CONFIG)} --out NEW",
                 "resume": None if finished else f"comity resume {path}",
                 "report": f"comity report {path}",
                 "explore": f"comity explore {path}",

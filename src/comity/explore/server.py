@@ -20,8 +20,8 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from comity.errors import UserError
+from comity.explore.assets import files, served_page
 from comity.explore.library import Library
-from comity.explore.page import files, served_page
 
 HOST = "127.0.0.1"
 _HEADERS = {
@@ -153,7 +153,10 @@ ANSWERS: dict[str, Answer] = {
 
 
 def _json(value: Any, status: int = 200) -> Response:
-    text = json.dumps(value, allow_nan=False, separators=(",", ":"))
+    try:
+        text = json.dumps(value, allow_nan=False, separators=(",", ":"))
+    except ValueError:
+        raise UserError("a number in the files of this item is not finite: damaged.") from None
     return Response(text, status, media_type="application/json")
 
 

@@ -132,7 +132,7 @@ def test_differences_are_those_of_the_comparison(watched, compared, results, val
     words = page.locator(".compare .people").inner_text()
     counts = gain["clients"]
     assert words == (
-        f"fedavg against no-communication: better for {counts['better']} of 6 clients "
+        f"fedavg against no-communication: better for {counts['better']} of 6 clients of all seeds "
         f"({counts['level']} level, {counts['worse']} worse off), mean {signed(gain['mean'], 4)}, "
         f"95 % interval {shown(gain['interval'][0], 4)} to {shown(gain['interval'][1], 4)} "
         "over 2 seeds: too few to decide."
@@ -170,7 +170,7 @@ def test_a_pair_is_swapped_by_the_keyboard(watched, compared, results) -> None:
     words = page.locator(".compare .people").inner_text()
     counts = gain["clients"]
     assert words.startswith(
-        f"no-communication against fedavg: better for {counts['worse']} of 6 clients "
+        f"no-communication against fedavg: better for {counts['worse']} of 6 clients of all seeds "
         f"({counts['level']} level, {counts['better']} worse off), "
         f"mean {signed(-gain['mean'], 4)}, 95 % interval {shown(-gain['interval'][1], 4)} "
         f"to {shown(-gain['interval'][0], 4)}"
@@ -331,7 +331,7 @@ def test_a_thousand_clients_are_compared(watched: Watched, compared) -> None:
     page = watched.view(compared, "compare", item="comparison")
     page.wait_for_function("() => document.querySelectorAll('.chart:has(canvas)').length === 5")
     words = page.locator(".compare .people").inner_text()
-    assert "better for 2,600 of 5,000 clients (40 level, 2,360 worse off)" in words
+    assert "better for 2,600 of 5,000 clients of all seeds (40 level, 2,360 worse off)" in words
     assert words.endswith("over 5 seeds: better (p < 0.001 after Holm's correction).")
     rows = figure_table(page, "Difference per client")[1:]
     assert rows[0][:3] == ["clinic 500", "better", "0.8600"]

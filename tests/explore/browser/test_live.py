@@ -42,3 +42,32 @@ def test_a_run_is_followed_until_it_is_killed(watched, tmp_path) -> None:
     finally:
         process.kill()
         process.wait(timeout=30)
+
+
+def test_the_organiser_of_real_sites_sees_their_status_and_no_scores(watched, address) -> None:
+    def served(route) -> None:
+        document = route.fetch().json()
+        history = document["history"]
+        none = [None] * len(history["rounds"])
+        for part in ("mean", "low", "high"):
+            history[part] = dict.fromkeys(("kept", "trained", "received"), none)
+        history["objectives"] = dict.fromkeys(("kept", "trained", "received"))
+        history["clients"] = None
+        site = {"name": "North", "rounds": 2, "bytes": 1_500, "seconds": 3.0, "last_seen": 1e9}
+        document["site_status"] = {
+            "exchange": "round 3: round",
+            "updated": 1e9,
+            "sites": [{**site, "fault": ""}, {**site, "name": "South", "fault": "no answer"}],
+            "events": ["South did not answer in round 2."],
+        }
+        route.fulfill(json=document)
+
+    watched.page.route("**/item?id=fedpref*", served)
+    page = watched.view(address, "live", item="fedpref")
+    section = page.locator("section", has=page.get_by_role("heading", name="Sites"))
+    rows = section.locator("tbody tr").all_inner_texts()
+    assert "1.50 kB" in rows[0]
+    assert "2001" in rows[0]
+    assert "no answer" in rows[1]
+    assert "South did not answer in round 2." in section.inner_text()
+    assert "only the sites have them" in page.locator("figure").first.inner_text()

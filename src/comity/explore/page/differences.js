@@ -45,7 +45,7 @@ export function reversed(difference) {
 /** Return what a difference says, in words, and no more than the seeds allow. */
 export function sentence({ mean, each, interval, counts, p_holm: p }, name, other) {
   const total = counts && counts.better + counts.level + counts.worse;
-  const who = counts ? `better for ${count(counts.better)} of ${count(total)} clients (${count(counts.level)} level, ${count(counts.worse)} worse off), ` : "";
+  const who = counts ? `better for ${count(counts.better)} of ${count(total)} clients${each.length > 1 ? " of all seeds" : ""} (${count(counts.level)} level, ${count(counts.worse)} worse off), ` : "";
   const start = `${name} against ${other}: ${who}mean ${signed(mean, 4)}`;
   if (each.length === 1) return `${start}; one seed gives no interval.`;
   if (!interval) return `${start}, the same in all ${each.length} seeds.`;
@@ -98,7 +98,7 @@ export function differencesSection(context, names) {
       button("Swap", () => choose(between(pair.over, pair.entry))));
     if (focused >= 0) controls.querySelectorAll("select, button")[focused].focus();
     words.textContent = sentence(pair, names[pair.entry], names[pair.over]);
-    fill(fates, pair.clients && fateCounts(outcomes(shown, pair).order));
+    fill(fates, pair.clients && fateCounts(outcomes(shown, pair)));
     clients.element.hidden = !pair.clients;
     clients.note(clientNote(shown, pair));
   };
@@ -110,10 +110,11 @@ export function differencesSection(context, names) {
   return { element, show };
 }
 
-function fateCounts(order) {
-  return Object.entries(FATES).map(([name, fate]) => make("li", {},
+function fateCounts({ order, seeds }) {
+  const start = make("li", {}, `Of ${plural(order.length, "client")}${seeds.length > 1 ? `, over ${seeds.length} seeds` : ""}:`);
+  return [start, ...Object.entries(FATES).map(([name, fate]) => make("li", {},
     make("span", { class: `sign fate-${name}`, "aria-hidden": "true" }, fate.sign),
-    ` ${count(order.filter((client) => client.fate === name).length)} ${fate.text}`));
+    ` ${count(order.filter((client) => client.fate === name).length)} ${fate.text}`))];
 }
 
 /** Return the clients of a pair, the one that gains most first, and the seeds. */
@@ -167,6 +168,11 @@ function intervals(data, color, width) {
   return { type: "custom", renderItem, encode: { x: [0, 1], y: 2 }, data, silent: true, z: 2, clip: true };
 }
 
+/** Return what is compared, in words. */
+function valueOf({ document: { problem } }) {
+  return problem.objectives.length > 1 ? "scalarised values" : problem.objectives[0].name;
+}
+
 function zero(colour) {
   return { silent: true, symbol: "none", label: { show: false }, data: [{ xAxis: 0 }], lineStyle: { color: colour.ink, width: 1, type: "solid", opacity: 0.7 } };
 }
@@ -177,7 +183,7 @@ function rowAxes(colour, labels, width, name) {
   const many = labels.length > MANY;
   return {
     grid: { left: many ? 28 : room + 8, right: 14, top: 30, bottom: 44 },
-    xAxis: axis(colour, name, { scale: false, axisLabel: { formatter: (value) => signed(value, 3).replace(/(\.\d*?)0+$/, "$1").replace(/\.$/, "") } }),
+    xAxis: axis(colour, name, { scale: false, axisLabel: { formatter: (value) => signed(value, 5).replace(/(\.\d*?)0+$/, "$1").replace(/\.$/, "") } }),
     yAxis: axis(colour, many ? "clients, by difference" : "", {
       min: -0.6, max: labels.length - 0.4, inverse: true, scale: false, splitLine: { show: false }, nameGap: 10, axisLine: { show: false },
       axisLabel: many ? { show: false } : {
@@ -194,7 +200,7 @@ function bySeed(context, current) {
     const { each, mean, interval } = current();
     const dots = each.map((value, index) => ({ value: [value, index + 1] }));
     return {
-      ...rowAxes(colour, labels(), width, "difference of mean scalarised values"),
+      ...rowAxes(colour, labels(), width, `difference of mean ${valueOf(context)}`),
       tooltip: { formatter: ({ value, seriesName }) => `${seriesName === "mean" ? "mean" : labels()[value[1]]}: ${signed(value[0], 4)}` },
       series: [
         interval && intervals([[...interval, 0]], colour.accent, 2),
@@ -230,7 +236,7 @@ function byClient(context, current) {
     if (marks.length) marks[0].markLine = zero(colour);
     return {
       legend: legend(colour, { data: marks.map((series) => series.name) }),
-      ...rowAxes(colour, order.map((client) => client.name), width, "difference of scalarised test values"),
+      ...rowAxes(colour, order.map((client) => client.name), width, `difference of ${valueOf(context)} (test)`),
       tooltip: { formatter: ({ data }) => (data?.client ? clientText(data.client, seeds) : "") },
       series: [
         intervals(known.filter(({ client }) => client.low !== null).map(({ client, y }) => [client.low, client.high, y]), many ? colour.rule : colour.faint, many ? 0.6 : 1.5),

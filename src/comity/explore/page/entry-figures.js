@@ -47,7 +47,7 @@ export function curveFigure(context, { names, curves, x, y, title, chosen }) {
 }
 
 /**
- * Make the section about what clients' models reach: scatter and parallel coordinates.
+ * Make the section about what clients' models reach in several objectives: scatter and parallel coordinates.
  * @param {object} context of the view
  * @param {string[]} names of the entries
  * @param {function} chosen returns places of the entries to show
@@ -61,10 +61,10 @@ export function objectivesSection(context, names, chosen) {
   const model = {
     names, objectives, vectors, seeds,
     seed: seeds.includes(Number(state.seed)) ? Number(state.seed) : null,
-    axes: [integer(state.x, 0, objectives.length), integer(state.y, Math.min(1, objectives.length - 1), objectives.length)],
+    axes: [integer(state.x, 0, objectives.length), integer(state.y, 1, objectives.length)],
     points: () => vectors.filter((each) => chosen().includes(each.entry) && (model.seed === null || each.seed === model.seed)),
   };
-  const figures = [objectives.length > 1 && scatter(context, model), parallel(context, model)].filter(Boolean);
+  const figures = [scatter(context, model), parallel(context, model)];
   const refresh = () => figures.forEach((drawing) => drawing.refresh());
   const change = (changes) => {
     context.set(changes);
@@ -132,7 +132,7 @@ function hint({ objectives, axes, vectors }, data, value, seriesName) {
 
 /** Return the coordinates of clients: objectives and the scalarised value; what is wanted before them if there is room. */
 function coordinatesOf({ objectives, vectors }) {
-  const wanted = objectives.length > 1 && objectives.length < 4 && vectors.every((each) => each.preference)
+  const wanted = objectives.length < 4 && vectors.every((each) => each.preference)
     ? objectives.slice(0, objectives.length - 1).map((name, k) => [`weight of\n${name}`, (each, row) => each.preference[row][k]]) : [];
   return [...wanted, ...objectives.map((name, k) => [name, (each, row) => each.objectives[row][k]]), ["scalarised", (each, row) => each.scalarised[row]]];
 }

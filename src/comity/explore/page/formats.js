@@ -1,12 +1,12 @@
 /** Numbers, sizes and times as texts. */
 
-/** Return a number with so many digits after the point; a dash where there is none. */
+/** Return a number with so many digits after the point, fewer from ten on; a dash where there is none. */
 export function number(value, digits = 3) {
   if (value === null || value === undefined || !Number.isFinite(value)) return "–";
   const large = Math.abs(value) >= 1000;
   const text = large
     ? value.toLocaleString("en", { maximumFractionDigits: 1 })
-    : value.toFixed(Number.isInteger(value) && Math.abs(value) > 1 ? 0 : digits);
+    : value.toFixed(Number.isInteger(value) && Math.abs(value) > 1 ? 0 : Math.max(0, digits - Math.max(0, Math.floor(Math.log10(Math.abs(value))))));
   return /^-0(\.0*)?$/.test(text) ? text.slice(1) : text.replace("-", "−");
 }
 
@@ -51,6 +51,11 @@ export function duration(seconds) {
   if (whole < 60) return `${whole} s`;
   if (whole < 3600) return `${Math.floor(whole / 60)} min ${String(whole % 60).padStart(2, "0")} s`;
   return `${Math.floor(whole / 3600)} h ${String(Math.floor((whole % 3600) / 60)).padStart(2, "0")} min`;
+}
+
+/** Return a moment, in seconds since 1970, as the reader's clock shows it. */
+export function clock(seconds) {
+  return typeof seconds === "number" && seconds > 0 ? new Date(1000 * seconds).toLocaleString("en-GB", { dateStyle: "medium", timeStyle: "medium" }) : "–";
 }
 
 /** Return weights as text: "0.30, 0.70". */

@@ -86,9 +86,13 @@ function comparison(root, context) {
   parts.push(() => differences.show(entries.chosen()));
   root.append(differences.element);
   const curves = curveFigure(context, { names, curves: shown.curves, x: "steps", y: shown.curve_label, title: "Learning curves", chosen: entries.chosen });
-  const objectives = objectivesSection(context, names, entries.chosen);
-  parts.push(curves.refresh, objectives.refresh);
-  root.append(make("div", { class: "beneath" }, curves.element), objectives.element);
+  parts.push(curves.refresh);
+  root.append(make("div", { class: "beneath" }, curves.element));
+  if (shown.problem.objectives.length > 1) {
+    const objectives = objectivesSection(context, names, entries.chosen);
+    parts.push(objectives.refresh);
+    root.append(objectives.element);
+  }
   if (shown.id) root.append(section("Cross-site", crossOfEntries(context, names)));
 }
 

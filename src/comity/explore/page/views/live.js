@@ -3,7 +3,7 @@ import { lists } from "comity/arrays";
 import { axis, band, figure, legend } from "comity/charts";
 import { clientsOf } from "comity/clients";
 import { choice, code, field, fill, make, message, section, select, tile } from "comity/elements";
-import { bytes, count, duration, number } from "comity/formats";
+import { bytes, clock, count, duration, number } from "comity/formats";
 import { appended } from "comity/history";
 import { table } from "comity/tables";
 
@@ -95,7 +95,7 @@ function events({ history }) {
 }
 
 function commands({ state, shown }) {
-  const texts = [state.resume ?? shown.commands?.resume, shown.commands?.report, shown.commands?.explore].filter(Boolean);
+  const texts = [state.resume ?? shown.commands?.resume, shown.commands?.start, shown.commands?.report, shown.commands?.explore].filter(Boolean);
   const stop = state.state === "running" && message(state.holder ? `To stop it: Ctrl-C where it runs (${state.holder}). It goes on later with the first command.` : "To stop it: Ctrl-C where it runs. It goes on later with the first command.");
   return section("Commands", stop, texts.map((text) => code(text)), message("This page only shows commands; it never executes them."));
 }
@@ -103,8 +103,14 @@ function commands({ state, shown }) {
 function sites({ shown }) {
   const status = shown.site_status;
   if (!status) return "";
-  const rows = status.sites.map((site) => [site.name, site.rounds, { value: site.bytes, text: bytes(site.bytes) }, { value: site.seconds, text: duration(site.seconds) }, site.last_seen ?? "", { value: site.fault ?? "", class: site.fault ? "bad" : "" }]);
-  return section("Sites", table({ caption: "Sites", head: ["site", "rounds", "bytes", "time", "last seen", "fault"], rows }), status.updated && message(`Status of ${status.updated}.`));
+  const rows = status.sites.map((site) => [
+    site.name, site.rounds ?? null, { value: site.bytes, text: bytes(site.bytes) }, { value: site.seconds, text: duration(site.seconds) },
+    { value: site.last_seen, text: clock(site.last_seen) }, { value: site.fault || "", class: "bad" },
+  ]);
+  return section("Sites",
+    make("p", {}, `${status.exchange}. `, make("span", { class: "note" }, `Written ${clock(status.updated)}.`)),
+    table({ caption: "Sites", head: ["site", "rounds answered", "bytes", "last answer took", "last seen", "fault"], rows }),
+    status.events.length > 0 && make("ol", { class: "events" }, status.events.toReversed().map((text) => make("li", {}, text))));
 }
 
 function controls(context, model, changed) {
@@ -130,39 +136,50 @@ function controls(context, model, changed) {
 function series({ history, what, client, clients }) {
   if (!history) return [];
   const { rounds } = history;
-  if (what === "hypervolume") return [["mean validation hypervolume", "accent", rounds.map((round, index) => [round, history.hypervolume[index]])]];
+  if (what === "hypervolume") return [["mean validation hypervolume", "accent", rounds.map((round, index) => [round, history.hypervolume?.[index] ?? null])]];
   if (what !== "value") {
-    return STAGES.map(([stage, name, tone]) => [name, tone, lists(history.objectives[stage])?.map((row, index) => [rounds[index], row[Number(what)]]) ?? []]);
+    return STAGES.map(([stage, name, tone]) => [name, tone, lists(history.objectives?.[stage])?.map((row, index) => [rounds[index], row[Number(what)]]) ?? []]);
   }
   const row = clients.findIndex((entry) => String(entry.number) === client);
   if (row >= 0) {
-    return STAGES.map(([stage, name, tone]) => [name, tone, lists(history.clients[stage])?.map((line, index) => [history.clients.rounds[index], line[row]]) ?? []]);
+    return STAGES.map(([stage, name, tone]) => [name, tone, lists(history.clients?.[stage])?.map((line, index) => [history.clients.rounds[index], line[row]]) ?? []]);
   }
-  return STAGES.map(([stage, name, tone]) => [name, tone, rounds.map((round, index) => [round, history.mean[stage][index]]),
-    stage === "kept" && rounds.map((round, index) => [round, history.low.kept[index], history.high.kept[index]])]);
+  return STAGES.map(([stage, name, tone]) => [name, tone, rounds.map((round, index) => [round, history.mean?.[stage]?.[index] ?? null]),
+    stage === "kept" && rounds.map((round, index) => [round, history.low?.kept?.[index] ?? null, history.high?.kept?.[index] ?? null])]);
 }
 
 function curves(context, model) {
   const known = () => series(model).filter(([, , points]) => points.some(([, value]) => value !== null));
-  return figure(context, {
-    title: "Validation, round by round", name: "rounds", height: 340, wide: true,
-    note: "Means over the clients that took part; the shaded area holds the middle half of the kept ones.",
-    build: (colour) => ({
-      legend: legend(colour, { data: known().map(([name]) => name) }), grid: { left: 56, right: 16, top: 34, bottom: 42 },
-      xAxis: axis(colour, "round", { minInterval: 1, scale: false, min: 0, max: Math.max(model.state.of ?? 0, model.history?.rounds?.at(-1) ?? 0) }),
-      yAxis: axis(colour, "", {}),
-      tooltip: { trigger: "axis", formatter: (items) => hint(items) },
-      series: known().flatMap(([name, tone, points, area]) => [
-        ...(area ? band(`${name}, middle half`, area, colour[tone]) : []),
-        { type: "line", name, data: points, symbol: points.length > 60 ? "none" : "circle", symbolSize: 4, itemStyle: { color: colour[tone] }, lineStyle: { width: 2 }, z: 3, connectNulls: true },
-      ]),
-    }),
+  const drawing = figure(context, {
+    title: "Validation, round by round", name: "rounds", wide: true, heightOf: () => (known().length ? 340 : 4),
+    build: (colour) => {
+      drawing.note(noteOf(model, known().length > 0));
+      return known().length ? option(colour) : {};
+    },
     rows: () => {
       const all = known();
       const rounds = all[0]?.[2].map(([round]) => round) ?? [];
       return { head: ["round", ...all.map(([name]) => name)], rows: rounds.map((round, index) => [round, ...all.map(([, , points]) => points[index]?.[1] ?? null)]) };
     },
   });
+  const option = (colour) => ({
+    legend: legend(colour, { data: known().map(([name]) => name) }), grid: { left: 56, right: 16, top: 34, bottom: 42 },
+    xAxis: axis(colour, "round", { minInterval: 1, scale: false, min: 0, max: Math.max(model.state.of ?? 0, model.history?.rounds?.at(-1) ?? 0) }),
+    yAxis: axis(colour, "", {}),
+    tooltip: { trigger: "axis", formatter: (items) => hint(items) },
+    series: known().flatMap(([name, tone, points, area]) => [
+      ...(area ? band(`${name}, middle half`, area, colour[tone]) : []),
+      { type: "line", name, data: points, symbol: points.length > 60 ? "none" : "circle", symbolSize: 4, itemStyle: { color: colour[tone] }, lineStyle: { width: 2 }, z: 3, connectNulls: true },
+    ]),
+  });
+  return drawing;
+}
+
+/** Return what the curves are; the organiser of real sites has none. */
+function noteOf({ what, client }, known) {
+  if (!known) return "No scores are known here: there are none yet, or only the sites have them.";
+  if (client && what === "value") return "One client's models on its validation data.";
+  return `Means over the clients that took part${what === "value" ? "; the shaded area holds the middle half of the kept ones" : ""}.`;
 }
 
 function hint(items) {
@@ -201,8 +218,8 @@ function growth(context, model) {
       grid: { left: 60, right: 16, top: 12, bottom: 40 },
       xAxis: axis(colour, "evaluations", { minInterval: 1, scale: false }), yAxis: axis(colour, "hypervolume", { nameGap: 44 }),
       tooltip: { trigger: "axis", formatter: ([{ value }]) => `${count(value[0])} evaluations\n${number(value[1])}` },
-      series: [{ type: "line", step: "end", symbolSize: 5, data: (model.history?.evaluations ?? []).map((at, index) => [at, model.history.hypervolume[index]]), itemStyle: { color: colour.accent } }],
+      series: [{ type: "line", step: "end", symbolSize: 5, data: (model.history?.evaluations ?? []).map((at, index) => [at, model.history.hypervolume?.[index] ?? null]), itemStyle: { color: colour.accent } }],
     }),
-    rows: () => ({ head: ["iteration", "evaluations", "hypervolume"], rows: (history?.rounds ?? []).map((round, index) => [round, history.evaluations[index], history.hypervolume[index]]) }),
+    rows: () => ({ head: ["iteration", "evaluations", "hypervolume"], rows: (history?.rounds ?? []).map((round, index) => [round, history.evaluations[index], history.hypervolume?.[index] ?? null]) }),
   });
 }
