@@ -212,3 +212,15 @@ def test_a_step_may_have_any_finite_weights_and_a_mean_may_not():
         Mixing.step(np.array([1.0, np.inf]), [0], start.select([0])).check(2)
     with pytest.raises(AssertionError, match="non-negative; only a step may have others"):
         Mixing(np.array([[1.5, -0.5]]), {0: 0}).check(2)
+
+
+def test_of_more_than_a_hundred_clients_nothing_is_recorded():
+    clients = list(range(101))
+    assert (
+        who_from_whom({"*": Mixing.shared(np.ones(101), clients)}, {"a": 1}, clients, clients)
+        is None
+    )
+    matrix = who_from_whom(
+        {"*": Mixing.shared(np.ones(100), clients[:100])}, {"a": 1}, clients[:100], clients[:100]
+    )
+    assert np.shape(matrix) == (100, 100)

@@ -58,11 +58,6 @@ def test_remarks_stand_in_the_first_line_only_and_diagnostics_where_there_are_an
     assert entry(diagnostics={"weights": [1.0]})["server"] == {"weights": [1.0]}
 
 
-def test_a_mixing_of_more_than_a_hundred_clients_is_left_out():
-    assert entry(mixing=np.eye(100))["mixing"] is not None
-    assert entry(mixing=np.eye(101))["mixing"] is None
-
-
 def test_spans_are_measured_client_by_client():
     vectors = np.array([[[1.0, 2.0], [2.0, 1.0]], [[1.0, 1.0], [np.nan, 5.0]]])
     spans = Spans(np.array([[0.2, 0.8], [0.8, 0.2]]), vectors)

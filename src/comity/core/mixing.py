@@ -17,6 +17,7 @@ from scipy.spatial.distance import squareform
 from comity.core.fleet import Fleet
 from comity.core.typing import BoolArray, FloatArray, IntArray
 
+_MOST_DRAWN = 100  # clients of whom it is recorded who learned from whom
 _DENSE = 512  # up to this many clients a dense eigensolver is faster than an iterative one
 
 
@@ -173,11 +174,12 @@ def mixed(
 
 def who_from_whom(
     mixings: Mixings, sizes: Mapping[str, int], clients: Sequence[int], senders: Sequence[int]
-) -> FloatArray:
+) -> FloatArray | None:
     """Return how much each client takes from each (clients x clients), averaged over tensors.
 
     Rows sum to one; rows of clients that receive nothing are NaN. Tensors that a client keeps do
-    not count; negative weights of a step count by their size.
+    not count; negative weights of a step count by their size. None for more than 100 clients: so
+    large a matrix makes no picture and would fill the disk.
 
     Args:
         mixings: The mixing of each group of tensors.
@@ -185,6 +187,8 @@ def who_from_whom(
         clients: Ids of all clients.
         senders: Ids of the clients that sent, in the order of the mixings' columns.
     """
+    if len(clients) > _MOST_DRAWN:
+        return None
     matrix = np.full((len(clients),) * 2, np.nan)
     columns = [clients.index(client) for client in senders]
     counts = dict.fromkeys(mixings, 0)

@@ -31,6 +31,7 @@ from comity.runs.schema import HistoryEntry, Vectors
 from comity.runs.spans import Spans
 
 _CHECKPOINT_SECONDS = 5.0
+_CHEAP = 0.25  # seconds; checkpoints that take longer are made rarer in proportion
 KINDS: tuple[Literal["received", "trained", "kept"], ...] = ("received", "trained", "kept")
 """Models of a round whose objective vectors are known."""
 
@@ -177,7 +178,7 @@ def _restore(run: Run, loop: SimulatedLoop) -> float:
 def _advance(run: Run, loop: SimulatedLoop, started: float, notify: Notify | None) -> None:
     """Run the remaining rounds; save a checkpoint every few seconds and after the last round."""
     rounds = run.configuration.rounds
-    saved = time.monotonic()
+    due = time.monotonic() + _CHECKPOINT_SECONDS
     every = run.configuration.evaluate_every
     for (record,) in loop.rounds():
         metrics = loop.engine.metrics(record.clients)
@@ -185,10 +186,11 @@ def _advance(run: Run, loop: SimulatedLoop, started: float, notify: Notify | Non
         entry = history_entry(record, metrics, everyone)
         run.append_history(entry)
         now = time.monotonic()
-        if now - saved >= _CHECKPOINT_SECONDS or loop.done == rounds:
+        if now >= due or loop.done == rounds:
             state, plain = loop.state()
             run.save_checkpoint(state, {**plain, "seconds": now - started, "spent": loop.spent})
-            saved = now
+            cost = (saved := time.monotonic()) - now
+            due = saved + _CHECKPOINT_SECONDS * max(1.0, cost / _CHEAP)
         if notify is not None:
             vectors = _handed_over(run.configuration, metrics, everyone)
             notify(_round_event(run, entry, vectors, now - started))

@@ -34,8 +34,6 @@ from comity.runs.schema import (
 from comity.runs.spans import Spans
 from comity.runs.verdict import kept_rounds, mark_of, run_verdict
 
-_LARGEST_MIXING = 100  # a larger matrix makes no picture and would fill the disk
-
 
 def finite(values: Iterable[float]) -> list[float | None]:
     """Return numbers for JSON: None in place of those that are not finite."""
@@ -67,8 +65,8 @@ def history_entry(
         **({} if record.worth is None else {"validation_hypervolume": record.worth}),
         "conflict": record.conflict,
         **({"server": record.diagnostics} if record.diagnostics else {}),
-        "mixing": _vectors(record.mixing if _drawable(record.mixing) else None),
-        **({} if record.heard is None or not _drawable(record.mixing) else {"heard": record.heard}),
+        "mixing": _vectors(record.mixing),
+        **({} if record.heard is None or record.mixing is None else {"heard": record.heard}),
         **({"absent": record.absent} if record.absent else {}),
         **({} if record.time is None else {"time": record.time, "age": list(record.ages)}),
         **({"dropped": list(record.dropped)} if record.dropped else {}),
@@ -105,10 +103,6 @@ def _beside_alone(metrics: RoundMetrics) -> dict[str, Any]:
 
 def _vectors(rows: AnyArray | None) -> Vectors:
     return None if rows is None else [finite(row) for row in rows]
-
-
-def _drawable(mixing: AnyArray | None) -> bool:
-    return mixing is not None and len(mixing) <= _LARGEST_MIXING
 
 
 # -- results -------------------------------------------------------------------------------
