@@ -4,16 +4,19 @@ import { number } from "comity/formats";
 
 const STEP = 0.01;
 
-/** Return weights brought to the simplex and rounded to three digits; the largest takes the rest. */
-export function normalised(weights) {
+/** Return weights brought to the simplex and rounded; the largest takes the rest. */
+export function normalised(weights, digits = 3) {
+  const unit = 10 ** digits;
   const positive = weights.map((value) => Math.max(0, value));
   const total = positive.reduce((sum, value) => sum + value, 0);
-  const shares = positive.map((value) => (total > 0 ? value / total : 1 / weights.length));
-  const rounded = shares.map((value) => Math.round(value * 1000) / 1000);
-  const rest = 1 - rounded.reduce((sum, value) => sum + value, 0);
-  const largest = rounded.indexOf(Math.max(...rounded));
-  rounded[largest] = Math.round((rounded[largest] + rest) * 1000) / 1000;
-  return rounded;
+  const parts = positive.map((value) => Math.round((total > 0 ? value / total : 1 / weights.length) * unit));
+  parts[parts.indexOf(Math.max(...parts))] += unit - parts.reduce((sum, value) => sum + value, 0);
+  return parts.map((part) => part / unit);
+}
+
+/** Return a preference of a document, whose digits were cut, so that it sums to one again. */
+export function exact(preference) {
+  return normalised(preference, 6);
 }
 
 /** Return weights with one of them changed; the others share what is left as before. */

@@ -6,7 +6,7 @@ import { count, number, signed, weights } from "comity/formats";
 import { levelsControl } from "comity/levels";
 import { objectiveSpace, parallelLines } from "comity/objective-space";
 import { answers } from "comity/answers";
-import { normalised, preferenceControl, words } from "comity/simplex";
+import { exact, preferenceControl, words } from "comity/simplex";
 import { newest } from "comity/source";
 import { integer, numbers } from "comity/state";
 
@@ -33,8 +33,8 @@ export function render(root, context) {
     knownFront: lists(shown.known_front),
     front: shown.kind === "search" ? lists(shown.front.objectives) : lists(shown.front),
   };
-  const own = () => clients[model.row]?.preference ?? names.map(() => 1 / names.length);
-  model.preference = onSimplex(numbers(state.w, names.length)) ?? own();
+  const own = () => exact(clients[model.row]?.preference ?? names.map(() => 1));
+  model.preference = exact(numbers(state.w, names.length) ?? own());
 
   const parts = {
     how: message(""), aspiration: make("p", { class: "aspiration" }),
@@ -65,7 +65,7 @@ export function render(root, context) {
     model.judgement = judgement;
     fill(parts.fault);
     if (model.levels && judgement.aspiration) {
-      model.preference = judgement.preference;
+      model.preference = exact(judgement.preference);
       weighing.show(model.preference);
     }
     parts.how.textContent = judgement.how;
@@ -129,12 +129,6 @@ export function render(root, context) {
     rates.element,
   );
   request();
-}
-
-/** Return weights that sum to one as they are, others brought to the simplex. */
-function onSimplex(weights) {
-  const total = weights?.reduce((sum, weight) => sum + weight, 0);
-  return weights && Math.abs(total - 1) > 1e-6 ? normalised(weights) : weights;
 }
 
 function levelsFrom(text, length) {

@@ -2,7 +2,7 @@
 import { chosenRow, clientField, clientsOf } from "comity/clients";
 import { code, make, message, section } from "comity/elements";
 import { weights } from "comity/formats";
-import { preferenceControl } from "comity/simplex";
+import { exact, preferenceControl } from "comity/simplex";
 import { numbers } from "comity/state";
 
 export const title = "Take it home";
@@ -26,11 +26,12 @@ export function render(root, context) {
   const names = shown.problem.objectives.map((objective) => objective.name);
   let row = chosenRow(context, clients);
   let preference = shown.takes_any ? numbers(state.w, names.length) : null;
+  if (preference) preference = exact(preference);
   const place = make("div");
 
   const draw = () => {
     const client = clients[row];
-    const asked = preference ?? client.preference ?? [];
+    const asked = preference ?? (client.preference ? exact(client.preference) : []);
     const at = preference ? { preference: preference.join(",") } : {};
     const files = shown.exports.map((format) => {
       const [name, meaning] = FORMATS[format] ?? [format, ""];
