@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+from decimal import Decimal
 from typing import Any
 from urllib.request import urlopen
 
@@ -165,6 +166,20 @@ def test_the_threshold_changes_answers_and_says_for_how_many_people(watched, add
     words = f"{abs(change)} {'more' if change > 0 else 'fewer'} answers are wrong"
     assert words in page.locator(".people").inner_text()
     assert "t=0.9" in page.url
+
+
+def test_a_preference_whose_digits_were_cut_is_still_answered(watched, address) -> None:
+    def cut(route: Any) -> None:
+        document = route.fetch().json()
+        document["clients"]["preference"][0] = [0.186082, 0.405235, 0.408682]  # 0.999999 in all
+        route.fulfill(json=document)
+
+    watched.page.route("**/item?id=three*", cut)
+    page = watched.view(address, "preference", item="three", client=0)
+    page.wait_for_selector(".values td")
+    asked_for = [url for url in watched.requests if "judge?" in url][-1]
+    text = asked_for.partition("preference=")[2].partition("&")[0]
+    assert sum(map(Decimal, text.split(","))) == 1
 
 
 def test_the_triangle_moves_by_keys_and_by_numbers(watched, address) -> None:

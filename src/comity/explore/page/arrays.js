@@ -45,7 +45,10 @@ function fromLists(field) {
   const shape = [];
   for (let level = field; Array.isArray(level); level = level[0]) shape.push(level.length);
   const flat = field.flat(Infinity);
-  return new Numbers(shape, Float64Array.from(flat, (value) => value ?? NaN));
+  return new Numbers(
+    shape,
+    Float64Array.from(flat, (value) => value ?? NaN),
+  );
 }
 
 function fromPacked({ dtype, shape, scale = 1, offset = 0, data, missing = null }) {

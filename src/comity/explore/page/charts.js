@@ -11,13 +11,31 @@ const FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif";
 // the colours of the report (Okabe and Ito's), with the pale ones first on dark paper
 const THEMES = {
   light: {
-    ink: "#1d2329", soft: "#5b6670", faint: "#8b949b", rule: "#dfe3e6", paper: "#ffffff", card: "#f6f7f8",
-    accent: "#0072b2", good: "#009e73", bad: "#d55e00", odd: "#cc79a7", best: "#b07a00",
+    ink: "#1d2329",
+    soft: "#5b6670",
+    faint: "#8b949b",
+    rule: "#dfe3e6",
+    paper: "#ffffff",
+    card: "#f6f7f8",
+    accent: "#0072b2",
+    good: "#009e73",
+    bad: "#d55e00",
+    odd: "#cc79a7",
+    best: "#b07a00",
     palette: ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#222222"],
   },
   dark: {
-    ink: "#e7eaec", soft: "#9aa5ae", faint: "#76828b", rule: "#333b41", paper: "#14181b", card: "#1d2327",
-    accent: "#56b4e9", good: "#2fc296", bad: "#f0803c", odd: "#dd92bb", best: "#e69f00",
+    ink: "#e7eaec",
+    soft: "#9aa5ae",
+    faint: "#76828b",
+    rule: "#333b41",
+    paper: "#14181b",
+    card: "#1d2327",
+    accent: "#56b4e9",
+    good: "#2fc296",
+    bad: "#f0803c",
+    odd: "#dd92bb",
+    best: "#e69f00",
     palette: ["#56B4E9", "#F0803C", "#2FC296", "#DD92BB", "#E69F00", "#4C8FD0", "#E7EAEC"],
   },
 };
@@ -34,7 +52,10 @@ export const MARKS = {
 /** viridis without its brightest end, for weights between clients. */
 export const WEIGHTS = ["#440154", "#482777", "#3f4a8a", "#31678e", "#26838f", "#1f9d8a", "#6cce5a", "#c5e021"];
 /** Blue, nothing, orange: for similarities and differences, which have two directions. */
-export const SIGNED = { light: ["#d55e00", "#f3d5c2", "#ffffff", "#c2dcec", "#0072b2"], dark: ["#f0803c", "#5c3a27", "#1d2327", "#27465a", "#56b4e9"] };
+export const SIGNED = {
+  light: ["#d55e00", "#f3d5c2", "#ffffff", "#c2dcec", "#0072b2"],
+  dark: ["#f0803c", "#5c3a27", "#1d2327", "#27465a", "#56b4e9"],
+};
 
 /** Return the colours in force. */
 export function colours(name = theme()) {
@@ -45,7 +66,11 @@ export function colours(name = theme()) {
 export function axis(colour, name, options = {}) {
   const { axisLabel, nameGap, ...others } = options;
   return {
-    type: "value", scale: true, name, nameLocation: "middle", nameGap: nameGap ?? 28,
+    type: "value",
+    scale: true,
+    name,
+    nameLocation: "middle",
+    nameGap: nameGap ?? 28,
     nameTextStyle: { color: colour.soft, fontSize: 12 },
     axisLabel: { color: colour.soft, fontSize: 11, hideOverlap: true, ...axisLabel },
     axisLine: { onZero: false, lineStyle: { color: colour.faint } },
@@ -67,7 +92,8 @@ export function limits(values) {
   const step = 10 ** Math.floor(Math.log10(span) - 1);
   const [bottom, top] = [(low + high - 1.1 * span) / 2, (low + high + 1.1 * span) / 2];
   return {
-    min: Math.floor(bottom / step) * step, max: Math.ceil(top / step) * step,
+    min: Math.floor(bottom / step) * step,
+    max: Math.ceil(top / step) * step,
     axisLabel: { formatter: tick, showMinLabel: false, showMaxLabel: false },
   };
 }
@@ -75,19 +101,42 @@ export function limits(values) {
 /** Return a legend above the chart. */
 export function legend(colour, options = {}) {
   return {
-    type: "scroll", top: 0, left: 0, itemWidth: 16, itemHeight: 10, itemGap: 14,
-    textStyle: { color: colour.ink, fontSize: 12 }, inactiveColor: colour.faint,
-    pageTextStyle: { color: colour.soft }, pageIconColor: colour.accent, ...options,
+    type: "scroll",
+    top: 0,
+    left: 0,
+    itemWidth: 16,
+    itemHeight: 10,
+    itemGap: 14,
+    textStyle: { color: colour.ink, fontSize: 12 },
+    inactiveColor: colour.faint,
+    pageTextStyle: { color: colour.soft },
+    pageIconColor: colour.accent,
+    ...options,
   };
 }
 
 /** Return two series that fill the area between a lower and an upper line; points are [x, low, high]. */
 export function band(name, points, fill, options = {}) {
-  const part = { type: "line", name, stack: name, stackStrategy: "all", symbol: "none", silent: true, lineStyle: { opacity: 0 }, z: 1, ...options };
+  const part = {
+    type: "line",
+    name,
+    stack: name,
+    stackStrategy: "all",
+    symbol: "none",
+    silent: true,
+    lineStyle: { opacity: 0 },
+    z: 1,
+    ...options,
+  };
   const known = points.filter(([, low, high]) => low !== null && high !== null);
   return [
     { ...part, data: known.map(([x, low]) => [x, low]), itemStyle: { color: fill } },
-    { ...part, data: known.map(([x, low, high]) => [x, high - low]), itemStyle: { color: fill }, areaStyle: { color: fill, opacity: 0.16 } },
+    {
+      ...part,
+      data: known.map(([x, low, high]) => [x, high - low]),
+      itemStyle: { color: fill },
+      areaStyle: { color: fill, opacity: 0.16 },
+    },
   ];
 }
 
@@ -98,8 +147,14 @@ export function ring(color, width = 2) {
 
 function complete(option, colour, title) {
   const tooltip = {
-    renderMode: "richText", confine: true, backgroundColor: colour.card, borderColor: colour.rule, borderWidth: 1,
-    textStyle: { color: colour.ink, fontSize: 12, fontFamily: FONT }, padding: [6, 9], transitionDuration: 0,
+    renderMode: "richText",
+    confine: true,
+    backgroundColor: colour.card,
+    borderColor: colour.rule,
+    borderWidth: 1,
+    textStyle: { color: colour.ink, fontSize: 12, fontFamily: FONT },
+    padding: [6, 9],
+    transitionDuration: 0,
   };
   return {
     animation: false,
@@ -121,20 +176,43 @@ function complete(option, colour, title) {
  * @returns {object} `element`; `refresh()`: draw again; `chart`: the instance of ECharts
  */
 export function figure(context, parts) {
-  const { title, name, build, rows, height = 320, note = null, renderer = "canvas", click, wide = false, tools = [] } = parts;
+  const {
+    title,
+    name,
+    build,
+    rows,
+    height = 320,
+    note = null,
+    renderer = "canvas",
+    click,
+    wide = false,
+    tools = [],
+  } = parts;
   const canvas = make("div", { class: "chart", role: "img", "aria-label": title });
   canvas.style.height = `${height}px`;
   const caption = make("p", { class: "note" }, note ?? "");
   const beside = make("div", { class: "beside", hidden: true });
-  const show = rows && button("Table", () => {
-    beside.hidden = !beside.hidden;
-    show.setAttribute("aria-expanded", String(!beside.hidden));
-    if (!beside.hidden) beside.replaceChildren(table({ caption: title, name, ...rows() }));
-  }, { class: "quiet", "aria-expanded": "false" });
+  const show =
+    rows &&
+    button(
+      "Table",
+      () => {
+        beside.hidden = !beside.hidden;
+        show.setAttribute("aria-expanded", String(!beside.hidden));
+        if (!beside.hidden) beside.replaceChildren(table({ caption: title, name, ...rows() }));
+      },
+      { class: "quiet", "aria-expanded": "false" },
+    );
   const save = button("SVG", () => download(`${name}.svg`, svg(build, canvas, title), "image/svg+xml"), {
-    class: "quiet", "aria-label": `Save “${title}” as SVG`,
+    class: "quiet",
+    "aria-label": `Save “${title}” as SVG`,
   });
-  const head = make("div", { class: "head" }, make("h2", {}, title), make("div", { class: "tools" }, tools, show, save));
+  const head = make(
+    "div",
+    { class: "head" },
+    make("h2", {}, title),
+    make("div", { class: "tools" }, tools, show, save),
+  );
   const element = make("figure", { class: wide ? "figure wide" : "figure" }, head, canvas, caption, beside);
 
   let chart = null;

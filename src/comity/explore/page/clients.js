@@ -8,7 +8,8 @@ export function clientsOf(shown) {
   const { clients: columns } = shown;
   const vectors = Object.fromEntries(["preference", "objectives", "last"].map((name) => [name, lists(columns[name])]));
   return columns.number.map((number, row) => ({
-    row, number,
+    row,
+    number,
     label: columns.label[row],
     attacker: columns.attacker?.[row] ?? false,
     preference: vectors.preference?.[row] ?? null,
@@ -26,10 +27,20 @@ export function clientsOf(shown) {
 /** Return the row of the client that the address names; the first one otherwise. */
 export function chosenRow(context, clients) {
   const number = integer(context.state.client, -1, Infinity);
-  return Math.max(0, clients.findIndex((client) => client.number === number));
+  return Math.max(
+    0,
+    clients.findIndex((client) => client.number === number),
+  );
 }
 
 /** Make the field in which a client is chosen. */
 export function clientField(clients, row, change) {
-  return field("Client", select(clients.map((client) => [client.row, client.label]), row, (value) => change(Number(value))));
+  return field(
+    "Client",
+    select(
+      clients.map((client) => [client.row, client.label]),
+      row,
+      (value) => change(Number(value)),
+    ),
+  );
 }

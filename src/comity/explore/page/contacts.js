@@ -69,18 +69,47 @@ export function contactFigure(context, links) {
       dataZoom: [
         { type: "inside", ...zoom, zoomOnMouseWheel: "ctrl", moveOnMouseWheel: false, preventDefaultMouseMove: false },
         {
-          type: "slider", ...zoom, height: 18, bottom: 8, showDataShadow: false, showDetail: false, brushSelect: false, borderColor: colour.rule,
-          fillerColor: `${colour.accent}33`, handleStyle: { color: colour.accent }, moveHandleStyle: { color: colour.accent, opacity: 0.6 },
+          type: "slider",
+          ...zoom,
+          height: 18,
+          bottom: 8,
+          showDataShadow: false,
+          showDetail: false,
+          brushSelect: false,
+          borderColor: colour.rule,
+          fillerColor: `${colour.accent}33`,
+          handleStyle: { color: colour.accent },
+          moveHandleStyle: { color: colour.accent, opacity: 0.6 },
         },
       ],
-      xAxis: axis(colour, "hours", { min: 0, max: hours, scale: false, splitLine: { show: false }, axisLabel: { formatter: hourText } }),
+      xAxis: axis(colour, "hours", {
+        min: 0,
+        max: hours,
+        scale: false,
+        splitLine: { show: false },
+        axisLabel: { formatter: hourText },
+      }),
       yAxis: axis(colour, "", {
-        type: "category", inverse: true, data: rows.map((row) => row.name), scale: false, splitLine: { show: false },
+        type: "category",
+        inverse: true,
+        data: rows.map((row) => row.name),
+        scale: false,
+        splitLine: { show: false },
         axisLabel: { color: colour.ink, width: room, overflow: "truncate" },
       }),
-      tooltip: { formatter: ({ seriesName, value, seriesType }) => (seriesType === "custom" && value ? hint(rows[value[0]], seriesName) : "") },
-      series: [...KINDS.map((kind) => windows(rows, hours, kind, colour)), mixingLines(mixings, hours, rows.length, colour)],
-      aria: { label: { description: `Contacts of ${rows.length} clients over ${number(hours, 1)} hours, with ${mixings.length} mixings.` } },
+      tooltip: {
+        formatter: ({ seriesName, value, seriesType }) =>
+          seriesType === "custom" && value ? hint(rows[value[0]], seriesName) : "",
+      },
+      series: [
+        ...KINDS.map((kind) => windows(rows, hours, kind, colour)),
+        mixingLines(mixings, hours, rows.length, colour),
+      ],
+      aria: {
+        label: {
+          description: `Contacts of ${rows.length} clients over ${number(hours, 1)} hours, with ${mixings.length} mixings.`,
+        },
+      },
     };
   };
   const hint = (row, name) => {
@@ -94,7 +123,10 @@ export function contactFigure(context, links) {
   const remember = () => {
     clearTimeout(timer);
     const whole = part[1] - part[0] > 0.9995 * hours;
-    timer = setTimeout(() => context.set({ from: whole ? null : part[0].toFixed(3), to: whole ? null : part[1].toFixed(3) }), 250);
+    timer = setTimeout(
+      () => context.set({ from: whole ? null : part[0].toFixed(3), to: whole ? null : part[1].toFixed(3) }),
+      250,
+    );
   };
   const ready = (chart) => {
     chart.getZr().on("mousemove", (event) => (pointer = event.offsetX));
@@ -118,17 +150,40 @@ export function contactFigure(context, links) {
     ["+", "Closer", (from, span) => move(from + span / 4, span / 2)],
     ["−", "Wider", (from, span) => move(from - span / 2, span * 2)],
     ["All", "All hours", () => move(0, hours)],
-  ].map(([text, label, act]) => button(text, () => act(part[0], part[1] - part[0]), { class: "quiet", "aria-label": label, title: label }));
-  const save = button("Windows", () => download("windows.csv", toCsv(["client", "what", "from (h)", "to (h)"],
-    rows.flatMap((row) => KINDS.flatMap(([field, name]) => row[field].map(([from, to]) => [row.name, name, from, to])))), "text/csv"), {
-    class: "quiet", "aria-label": "Save all windows as CSV",
-  });
+  ].map(([text, label, act]) =>
+    button(text, () => act(part[0], part[1] - part[0]), { class: "quiet", "aria-label": label, title: label }),
+  );
+  const save = button(
+    "Windows",
+    () =>
+      download(
+        "windows.csv",
+        toCsv(
+          ["client", "what", "from (h)", "to (h)"],
+          rows.flatMap((row) =>
+            KINDS.flatMap(([field, name]) => row[field].map(([from, to]) => [row.name, name, from, to])),
+          ),
+        ),
+        "text/csv",
+      ),
+    {
+      class: "quiet",
+      "aria-label": "Save all windows as CSV",
+    },
+  );
   context.onLeave(() => clearTimeout(timer));
   const drawing = figure(context, {
-    title: "Contacts, messages and mixings", name: "contacts", wide: true, height: 124 + Math.min(900, rows.length * (rows.length > 20 ? 17 : 26)), build, ready, tools: [...tools, save],
+    title: "Contacts, messages and mixings",
+    name: "contacts",
+    wide: true,
+    height: 124 + Math.min(900, rows.length * (rows.length > 20 ? 17 : 26)),
+    build,
+    ready,
+    tools: [...tools, save],
     note: "Drag the bar beneath, or turn the wheel with Ctrl, to look at some hours only. Messages take seconds: their marks are wider than they are.",
     rows: () => ({
-      head: ["client", "contacts", "hours in contact", "longest wait (h)", "updates sent", "models received"], filter: "Filter clients by name",
+      head: ["client", "contacts", "hours in contact", "longest wait (h)", "updates sent", "models received"],
+      filter: "Filter clients by name",
       rows: rows.map((row) => {
         const { total, wait } = contactTimes(row.passes, hours);
         return [row.name, row.passes.length, total, wait, row.up.length, row.down.length];
@@ -144,13 +199,27 @@ function windows(rows, hours, [field, name, tone, opacity, top, bottom], colour)
     const row = api.value(0);
     const [[x0, y], [x1]] = [api.coord([0, row]), api.coord([hours, row])];
     const height = api.size([0, 1])[1];
-    const parts = merged(rows[row][field], (hour) => x0 + (hour / hours) * (x1 - x0), coordSys.x, coordSys.x + coordSys.width);
+    const parts = merged(
+      rows[row][field],
+      (hour) => x0 + (hour / hours) * (x1 - x0),
+      coordSys.x,
+      coordSys.x + coordSys.width,
+    );
     if (!parts.length) return null;
     const [up, down] = [(y + top * height).toFixed(1), (y + bottom * height).toFixed(1)];
-    const d = parts.map(([from, to]) => `M${from.toFixed(1)},${up}H${to.toFixed(1)}V${down}H${from.toFixed(1)}Z`).join("");
+    const d = parts
+      .map(([from, to]) => `M${from.toFixed(1)},${up}H${to.toFixed(1)}V${down}H${from.toFixed(1)}Z`)
+      .join("");
     return { type: "path", shape: { d }, style: { fill: colour[tone], opacity } };
   };
-  return { type: "custom", name, renderItem, encode: { x: [1, 2], y: 0 }, data: rows.map((_, index) => [index, 0, hours]), itemStyle: { color: colour[tone], opacity } };
+  return {
+    type: "custom",
+    name,
+    renderItem,
+    encode: { x: [1, 2], y: 0 },
+    data: rows.map((_, index) => [index, 0, hours]),
+    itemStyle: { color: colour[tone], opacity },
+  };
 }
 
 /** Return the series of mixings: lines through all rows, as one shape. */
@@ -161,7 +230,18 @@ function mixingLines(mixings, hours, count, colour) {
     const seen = [...new Set(places)].filter((x) => x >= coordSys.x && x <= coordSys.x + coordSys.width);
     const opacity = seen.length > coordSys.width / 4 ? 0.15 : seen.length > 30 ? 0.3 : 0.45;
     const d = seen.map((x) => `M${x},${coordSys.y}V${coordSys.y + coordSys.height}`).join("");
-    return d ? { type: "path", silent: true, shape: { d }, style: { fill: null, stroke: colour.ink, lineWidth: 1, opacity } } : null;
+    return d
+      ? { type: "path", silent: true, shape: { d }, style: { fill: null, stroke: colour.ink, lineWidth: 1, opacity } }
+      : null;
   };
-  return { type: "custom", name: "mixing", renderItem, encode: { x: [1, 2], y: 0 }, data: [[0, 0, hours]], itemStyle: { color: colour.ink }, silent: true, z: 3 };
+  return {
+    type: "custom",
+    name: "mixing",
+    renderItem,
+    encode: { x: [1, 2], y: 0 },
+    data: [[0, 0, hours]],
+    itemStyle: { color: colour.ink },
+    silent: true,
+    z: 3,
+  };
 }

@@ -99,21 +99,35 @@ export function section(title, ...children) {
 /** Make a list of terms with their values from [term, value] pairs. */
 export function facts(pairs) {
   const known = pairs.filter(([, value]) => value !== null && value !== undefined && value !== "");
-  return make("dl", { class: "facts" }, known.map(([term, value]) => make("div", {}, make("dt", {}, term), make("dd", {}, value))));
+  return make(
+    "dl",
+    { class: "facts" },
+    known.map(([term, value]) => make("div", {}, make("dt", {}, term), make("dd", {}, value))),
+  );
 }
 
 /** Make a tile with a figure, what it is, and what stands beside it. */
 export function tile(value, caption, beside = null) {
-  return make("div", { class: "tile" }, make("b", {}, value), make("span", {}, caption), beside && make("small", {}, beside));
+  return make(
+    "div",
+    { class: "tile" },
+    make("b", {}, value),
+    make("span", {}, caption),
+    beside && make("small", {}, beside),
+  );
 }
 
 /** Make a block of code with a button that copies it. */
 export function code(text, label = "Copy") {
-  const copy = button(label, async () => {
-    await copyText(text);
-    copy.textContent = "Copied";
-    setTimeout(() => (copy.textContent = label), 1500);
-  }, { class: "quiet copy", "aria-label": `Copy: ${text.split("\n")[0]}` });
+  const copy = button(
+    label,
+    async () => {
+      await copyText(text);
+      copy.textContent = "Copied";
+      setTimeout(() => (copy.textContent = label), 1500);
+    },
+    { class: "quiet copy", "aria-label": `Copy: ${text.split("\n")[0]}` },
+  );
   return make("div", { class: "code" }, make("pre", { tabindex: "0" }, make("code", {}, text)), copy);
 }
 

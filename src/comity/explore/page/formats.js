@@ -6,13 +6,19 @@ export function number(value, digits = 3) {
   const large = Math.abs(value) >= 1000;
   const text = large
     ? value.toLocaleString("en", { maximumFractionDigits: 1 })
-    : value.toFixed(Number.isInteger(value) && Math.abs(value) > 1 ? 0 : Math.max(0, digits - Math.max(0, Math.floor(Math.log10(Math.abs(value))))));
+    : value.toFixed(
+        Number.isInteger(value) && Math.abs(value) > 1
+          ? 0
+          : Math.max(0, digits - Math.max(0, Math.floor(Math.log10(Math.abs(value))))),
+      );
   return /^-0(\.0*)?$/.test(text) ? text.slice(1) : text.replace("-", "−");
 }
 
 /** Return a number for an axis: no more digits than it needs. */
 export function tick(value) {
-  return number(value, 3).replace(/(\.\d*?)0+$/, "$1").replace(/\.$/, "");
+  return number(value, 3)
+    .replace(/(\.\d*?)0+$/, "$1")
+    .replace(/\.$/, "");
 }
 
 /** Return a number with its sign. */
@@ -55,7 +61,9 @@ export function duration(seconds) {
 
 /** Return a moment, in seconds since 1970, as the reader's clock shows it. */
 export function clock(seconds) {
-  return typeof seconds === "number" && seconds > 0 ? new Date(1000 * seconds).toLocaleString("en-GB", { dateStyle: "medium", timeStyle: "medium" }) : "–";
+  return typeof seconds === "number" && seconds > 0
+    ? new Date(1000 * seconds).toLocaleString("en-GB", { dateStyle: "medium", timeStyle: "medium" })
+    : "–";
 }
 
 /** Return weights as text: "0.30, 0.70". */

@@ -9,11 +9,15 @@ export function judgeGrid(grid, own, names, { preference, aspiration = null }) {
   const validation = lists(grid.validation);
   const choice = aspiration ? reaching(validation ?? test, own, aspiration) : null;
   const many = preferences.length > 1; // otherwise the model is fixed
-  const index = many ? choice?.index ?? nearest(preferences, preference) : 0;
+  const index = many ? (choice?.index ?? nearest(preferences, preference)) : 0;
   const asked = choice && many ? preferences[index] : preference;
   const part = (rows) => rows && { rows: null, objectives: rows[index], scalarised: dot(asked, rows[index]) };
   return {
-    client: grid.client, preference: asked, made: grid.made, point: null, threshold: 0.5,
+    client: grid.client,
+    preference: asked,
+    made: grid.made,
+    point: null,
+    threshold: 0.5,
     how: many
       ? `This saved page knows ${preferences.length} preferences of each client; shown is the nearest, ${preferences[index].map((value) => value.toFixed(2)).join(", ")}.`
       : grid.how,
@@ -30,9 +34,18 @@ export function judgeFront(front, names, { preference, aspiration = null }) {
   const choice = aspiration ? reaching(points, preference, aspiration) : null;
   const index = choice?.index ?? best(points, preference);
   return {
-    client: null, preference, made: false, point: index, threshold: 0.5, how: "The model of the front that is best at this preference.",
-    parts: { test: { rows: null, objectives: points[index], scalarised: dot(preference, points[index]) }, validation: null },
-    baseline: null, yes: null,
+    client: null,
+    preference,
+    made: false,
+    point: index,
+    threshold: 0.5,
+    how: "The model of the front that is best at this preference.",
+    parts: {
+      test: { rows: null, objectives: points[index], scalarised: dot(preference, points[index]) },
+      validation: null,
+    },
+    baseline: null,
+    yes: null,
     aspiration: choice && described(choice, aspiration, names, points[index], null, preference),
   };
 }
@@ -42,7 +55,10 @@ function rescored(part, preference) {
 }
 
 function nearest(preferences, preference) {
-  return best(preferences.map((row) => [-Math.hypot(...row.map((value, k) => value - preference[k]))]), [1]);
+  return best(
+    preferences.map((row) => [-Math.hypot(...row.map((value, k) => value - preference[k]))]),
+    [1],
+  );
 }
 
 /** Return the first row with the largest sum of products; rows with missing values come last. */
@@ -54,7 +70,9 @@ function best(rows, weights) {
 /** Return the row that reaches all levels and is best at a preference, or the one that lacks least. */
 function reaching(rows, preference, levels) {
   const defined = rows.map((row) => row.every((value) => value !== null));
-  const reached = rows.map((row, index) => defined[index] && levels.every((level, k) => level === null || row[k] >= level));
+  const reached = rows.map(
+    (row, index) => defined[index] && levels.every((level, k) => level === null || row[k] >= level),
+  );
   if (reached.includes(true)) {
     const values = rows.map((row, index) => (reached[index] ? dot(preference, row) : -Infinity));
     return { index: values.indexOf(Math.max(...values)), met: true };
@@ -63,7 +81,8 @@ function reaching(rows, preference, levels) {
     const column = rows.filter((_, index) => defined[index]).map((row) => row[k]);
     return Math.max(...column) - Math.min(...column) || 1;
   });
-  const shortfall = (row) => Math.max(...levels.map((level, k) => (level === null ? -Infinity : (level - row[k]) / spans[k])));
+  const shortfall = (row) =>
+    Math.max(...levels.map((level, k) => (level === null ? -Infinity : (level - row[k]) / spans[k])));
   const lacks = rows.map((row, index) => (defined[index] ? shortfall(row) : Infinity));
   return { index: lacks.indexOf(Math.min(...lacks)), met: false };
 }
@@ -71,7 +90,11 @@ function reaching(rows, preference, levels) {
 /** Return a choice in the words of the server. */
 function described({ met }, levels, names, test, validation, preference) {
   const values = validation ?? test;
-  const lacking = names.flatMap((name, k) => (levels[k] === null || values[k] >= levels[k] ? [] : [`${name} reaches ${number(values[k])} of ${number(levels[k])}`]));
+  const lacking = names.flatMap((name, k) =>
+    levels[k] === null || values[k] >= levels[k]
+      ? []
+      : [`${name} reaches ${number(values[k])} of ${number(levels[k])}`],
+  );
   const text = met ? "All levels are reached." : `No model reaches all levels; the nearest: ${lacking.join(", ")}.`;
   return { levels, met, preference, validation, test, text };
 }

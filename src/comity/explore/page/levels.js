@@ -15,23 +15,49 @@ export function levelsControl(model, change) {
     const step = Number(((high - low) / 100).toPrecision(1));
     const digits = Math.max(0, Math.min(4, Math.ceil(-Math.log10(step))));
     const number = make("input", {
-      type: "number", step, id: fresh("level"), placeholder: "any", value: levels?.[k] ?? "",
+      type: "number",
+      step,
+      id: fresh("level"),
+      placeholder: "any",
+      value: levels?.[k] ?? "",
       input: () => {
         range.value = number.value === "" ? low : number.value;
         change(read());
       },
     });
     const range = make("input", {
-      type: "range", min: low, max: high, step, value: levels?.[k] ?? low, "aria-label": `At least, ${name}`,
+      type: "range",
+      min: low,
+      max: high,
+      step,
+      value: levels?.[k] ?? low,
+      "aria-label": `At least, ${name}`,
       input: () => {
         number.value = Number(range.value) <= low ? "" : Number(range.value).toFixed(digits);
         change(read());
       },
     });
-    return { number, element: make("div", { class: "barrow level" }, make("label", { for: number.id }, `${name} at least`), range, number) };
+    return {
+      number,
+      element: make(
+        "div",
+        { class: "barrow level" },
+        make("label", { for: number.id }, `${name} at least`),
+        range,
+        number,
+      ),
+    };
   });
-  const read = () => rows.map(({ number }) => (number.value === "" || !Number.isFinite(number.valueAsNumber) ? null : number.valueAsNumber));
-  const element = make("fieldset", { class: "levels" }, make("legend", { class: "hidden" }, "Aspiration levels"), rows.map((row) => row.element));
+  const read = () =>
+    rows.map(({ number }) =>
+      number.value === "" || !Number.isFinite(number.valueAsNumber) ? null : number.valueAsNumber,
+    );
+  const element = make(
+    "fieldset",
+    { class: "levels" },
+    make("legend", { class: "hidden" }, "Aspiration levels"),
+    rows.map((row) => row.element),
+  );
   return { element, read };
 }
 

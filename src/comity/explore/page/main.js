@@ -16,10 +16,14 @@ import * as verdict from "comity/views/verdict";
 const VIEWS = { verdict, preference, "take-home": takeHome, mixing, live, compare, links };
 const LIST = "items";
 
-const places = { items: document.getElementById("items"), views: document.getElementById("views"), main: document.getElementById("view") };
+const places = {
+  items: document.getElementById("items"),
+  views: document.getElementById("views"),
+  main: document.getElementById("view"),
+};
 const status = document.getElementById("status");
 
-let leaving = [];
+const leaving = [];
 let turn = 0;
 
 /** Say something to those who listen to the page. */
@@ -65,10 +69,23 @@ async function enter(view, name, shown, title, source, state, mine) {
   document.title = `${view.title} · ${title} · Comity`;
   const root = make("div", { class: `view ${name}`, "data-item": item });
   const notes = [...(shown?.sampled ?? []), ...source.reduced];
-  fill(places.main, make("h1", { class: "hidden" }, `${view.title}: ${title}`), root,
-    notes.length > 0 && make("div", { class: "notes" }, notes.map((text) => message(text))));
+  fill(
+    places.main,
+    make("h1", { class: "hidden" }, `${view.title}: ${title}`),
+    root,
+    notes.length > 0 &&
+      make(
+        "div",
+        { class: "notes" },
+        notes.map((text) => message(text)),
+      ),
+  );
   await view.render(root, {
-    source, document: shown, state: { ...state, view: name }, announce, here,
+    source,
+    document: shown,
+    state: { ...state, view: name },
+    announce,
+    here,
     set: (changes) => here() && replace({ view: name, item, ...changes }),
     go: (next, changes = {}) => go({ view: next, item, ...changes }),
     again: () => here() && show(source),
@@ -82,7 +99,10 @@ function showItems(source, id, view) {
     fill(places.items, make("span", { class: "item" }, entries[0].title));
     return;
   }
-  const chooser = make("select", { "aria-label": "Run", change: () => go(chooser.value ? { view, item: chooser.value } : { view: LIST }) });
+  const chooser = make("select", {
+    "aria-label": "Run",
+    change: () => go(chooser.value ? { view, item: chooser.value } : { view: LIST }),
+  });
   const option = (entry) => make("option", { value: entry.id }, itemLabel(entry));
   chooser.append(make("option", { value: "" }, `All (${entries.length})`));
   for (const entry of entries.filter((other) => !other.parent)) {
@@ -96,10 +116,21 @@ function showItems(source, id, view) {
 
 function showViews(names, current, item, state) {
   const kept = state.client === undefined ? {} : { client: state.client };
-  fill(places.views, make("ul", {}, names.map((name) => {
-    const here = name === current ? "page" : false;
-    return make("li", {}, make("a", { href: format({ view: name, item, ...kept }), "aria-current": here }, VIEWS[name].title));
-  })));
+  fill(
+    places.views,
+    make(
+      "ul",
+      {},
+      names.map((name) => {
+        const here = name === current ? "page" : false;
+        return make(
+          "li",
+          {},
+          make("a", { href: format({ view: name, item, ...kept }), "aria-current": here }, VIEWS[name].title),
+        );
+      }),
+    ),
+  );
 }
 
 switchTheme(document.getElementById("theme"));

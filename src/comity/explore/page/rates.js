@@ -24,8 +24,14 @@ export function ratesAt(yes, threshold) {
     const rows = negatives + positives;
     const share = (part, whole) => (whole > 0 ? part / whole : null);
     return {
-      ...group, rows, yes: fp + tp, mistakes: fp + positives - tp,
-      accepted: share(fp + tp, rows), tpr: share(tp, positives), fpr: share(fp, negatives), wrong: share(fp + positives - tp, rows),
+      ...group,
+      rows,
+      yes: fp + tp,
+      mistakes: fp + positives - tp,
+      accepted: share(fp + tp, rows),
+      tpr: share(tp, positives),
+      fpr: share(fp, negatives),
+      wrong: share(fp + positives - tp, rows),
     };
   });
 }
@@ -55,7 +61,8 @@ export function sentence(now, before) {
     return group.attribute === null || change === 0 ? [] : [`${more(change)} with ${groupLabel(group)}`];
   });
   const wrong = per(now[all].mistakes - before[all].mistakes);
-  if (!people.length && wrong === 0) return "Of 1,000 people, none is answered otherwise than by the kept model, in sum.";
+  if (!people.length && wrong === 0)
+    return "Of 1,000 people, none is answered otherwise than by the kept model, in sum.";
   const answered = people.length ? `${listed(people)} are answered yes` : "as many are answered yes";
   return `Of 1,000 people: ${answered}; ${wrong === 0 ? "as many answers are wrong" : `${more(wrong)} answers are wrong`}.`;
 }

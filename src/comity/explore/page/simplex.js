@@ -4,26 +4,31 @@ import { number } from "comity/formats";
 
 const STEP = 0.01;
 
-/** Return weights brought to the simplex and rounded to three digits; the largest takes the rest. */
-export function normalised(weights) {
+/** Return weights brought to the simplex and rounded; the largest takes the rest. */
+export function normalised(weights, digits = 3) {
+  const unit = 10 ** digits;
   const positive = weights.map((value) => Math.max(0, value));
   const total = positive.reduce((sum, value) => sum + value, 0);
-  const shares = positive.map((value) => (total > 0 ? value / total : 1 / weights.length));
-  const rounded = shares.map((value) => Math.round(value * 1000) / 1000);
-  const rest = 1 - rounded.reduce((sum, value) => sum + value, 0);
-  const largest = rounded.indexOf(Math.max(...rounded));
-  rounded[largest] = Math.round((rounded[largest] + rest) * 1000) / 1000;
-  return rounded;
+  const parts = positive.map((value) => Math.round((total > 0 ? value / total : 1 / weights.length) * unit));
+  parts[parts.indexOf(Math.max(...parts))] += unit - parts.reduce((sum, value) => sum + value, 0);
+  return parts.map((part) => part / unit);
+}
+
+/** Return a preference of a document, whose digits were cut, so that it sums to one again. */
+export function exact(preference) {
+  return normalised(preference, 6);
 }
 
 /** Return weights with one of them changed; the others share what is left as before. */
 export function withWeight(weights, index, value) {
   const fixed = Math.min(1, Math.max(0, value));
   const others = weights.reduce((sum, weight, other) => (other === index ? sum : sum + weight), 0);
-  return normalised(weights.map((weight, other) => {
-    if (other === index) return fixed;
-    return others > 0 ? (weight * (1 - fixed)) / others : (1 - fixed) / (weights.length - 1);
-  }));
+  return normalised(
+    weights.map((weight, other) => {
+      if (other === index) return fixed;
+      return others > 0 ? (weight * (1 - fixed)) / others : (1 - fixed) / (weights.length - 1);
+    }),
+  );
 }
 
 /** Return a preference in words: "accuracy 0.70, fairness 0.30". */
@@ -48,7 +53,12 @@ export function preferenceControl(names, weights, others, change) {
 
 function slider(names, weights, others, change) {
   const range = make("input", {
-    type: "range", min: 0, max: 1, step: STEP, id: fresh("slider"), "aria-label": `Weight of ${names[1]}; the rest is the weight of ${names[0]}`,
+    type: "range",
+    min: 0,
+    max: 1,
+    step: STEP,
+    id: fresh("slider"),
+    "aria-label": `Weight of ${names[1]}; the rest is the weight of ${names[0]}`,
     input: () => {
       const second = Number(range.value);
       const next = normalised([1 - second, second]);
@@ -56,14 +66,27 @@ function slider(names, weights, others, change) {
       change(next);
     },
   });
-  const numbers = fields(names, () => current, (next) => {
-    show(next);
-    change(next);
-  });
-  const ticks = draw("svg", { class: "ticks", viewBox: "0 0 100 4", preserveAspectRatio: "none", "aria-hidden": "true" },
-    others.map((other) => draw("rect", { x: 100 * other[1] - 0.15, y: 0, width: 0.3, height: 4 })));
-  const element = make("fieldset", { class: "preference slider" }, make("legend", { class: "hidden" }, "Preference"),
-    numbers.element, range, ticks);
+  const numbers = fields(
+    names,
+    () => current,
+    (next) => {
+      show(next);
+      change(next);
+    },
+  );
+  const ticks = draw(
+    "svg",
+    { class: "ticks", viewBox: "0 0 100 4", preserveAspectRatio: "none", "aria-hidden": "true" },
+    others.map((other) => draw("rect", { x: 100 * other[1] - 0.15, y: 0, width: 0.3, height: 4 })),
+  );
+  const element = make(
+    "fieldset",
+    { class: "preference slider" },
+    make("legend", { class: "hidden" }, "Preference"),
+    numbers.element,
+    range,
+    ticks,
+  );
   let current = weights;
   const show = (next) => {
     current = next;
@@ -77,7 +100,11 @@ function slider(names, weights, others, change) {
 
 // -- three objectives -------------------------------------------------------------------------
 
-const CORNERS = [[50, 6], [6, 82], [94, 82]];
+const CORNERS = [
+  [50, 6],
+  [6, 82],
+  [94, 82],
+];
 
 function place(weights) {
   return [0, 1].map((axis) => weights.reduce((sum, weight, corner) => sum + weight * CORNERS[corner][axis], 0));
@@ -95,10 +122,15 @@ function weightsAt([x, y]) {
 function triangle(names, weights, others, change) {
   const handle = draw("circle", { class: "handle", r: 3.2 });
   const lines = CORNERS.map(() => draw("line", { class: "arm" }));
-  const drawing = draw("svg", {
-    class: "triangle", viewBox: "0 0 100 92", tabindex: "0", role: "application",
-    "aria-label": "Preference among three objectives. Arrow keys move it; the numbers beside it can be typed.",
-  },
+  const drawing = draw(
+    "svg",
+    {
+      class: "triangle",
+      viewBox: "0 0 100 92",
+      tabindex: "0",
+      role: "application",
+      "aria-label": "Preference among three objectives. Arrow keys move it; the numbers beside it can be typed.",
+    },
     draw("polygon", { class: "area", points: CORNERS.map((corner) => corner.join(",")).join(" ") }),
     lines,
     others.map((other) => {
@@ -108,7 +140,8 @@ function triangle(names, weights, others, change) {
     handle,
     draw("text", { x: 50, y: 3.5, "text-anchor": "middle" }, names[0]),
     draw("text", { x: 2, y: 89, "text-anchor": "start" }, names[1]),
-    draw("text", { x: 98, y: 89, "text-anchor": "end" }, names[2]));
+    draw("text", { x: 98, y: 89, "text-anchor": "end" }, names[2]),
+  );
   let current = weights;
   const show = (next) => {
     current = next;
@@ -145,7 +178,13 @@ function triangle(names, weights, others, change) {
   });
   const numbers = fields(names, () => current, move);
   show(weights);
-  const element = make("fieldset", { class: "preference" }, make("legend", { class: "hidden" }, "Preference"), drawing, numbers.element);
+  const element = make(
+    "fieldset",
+    { class: "preference" },
+    make("legend", { class: "hidden" }, "Preference"),
+    drawing,
+    numbers.element,
+  );
   return { element, show };
 }
 
@@ -155,7 +194,11 @@ function bars(names, weights, others, change) {
   let current = weights;
   const ranges = names.map((name, index) => {
     const range = make("input", {
-      type: "range", min: 0, max: 1, step: STEP, "aria-label": `Weight of ${name}`,
+      type: "range",
+      min: 0,
+      max: 1,
+      step: STEP,
+      "aria-label": `Weight of ${name}`,
       input: () => {
         const next = withWeight(current, index, Number(range.value));
         show(next);
@@ -174,23 +217,38 @@ function bars(names, weights, others, change) {
     });
   };
   show(weights);
-  const rows = names.map((name, index) => make("div", { class: "barrow" }, make("span", {}, name), ranges[index], outputs[index]));
-  return { element: make("fieldset", { class: "preference bars" }, make("legend", { class: "hidden" }, "Preference"), rows), show };
+  const rows = names.map((name, index) =>
+    make("div", { class: "barrow" }, make("span", {}, name), ranges[index], outputs[index]),
+  );
+  return {
+    element: make("fieldset", { class: "preference bars" }, make("legend", { class: "hidden" }, "Preference"), rows),
+    show,
+  };
 }
 
 /** Make one number field per objective; typing in one rescales the others. */
 function fields(names, current, change) {
   const inputs = names.map((name, index) => {
     const input = make("input", {
-      type: "number", min: 0, max: 1, step: STEP, id: fresh("weight"),
+      type: "number",
+      min: 0,
+      max: 1,
+      step: STEP,
+      id: fresh("weight"),
       change: () => Number.isFinite(input.valueAsNumber) && change(withWeight(current(), index, input.valueAsNumber)),
     });
     return input;
   });
-  const element = make("div", { class: "weights" }, names.map((name, index) => make("div", { class: "field" },
-    make("label", { for: inputs[index].id }, name), inputs[index])));
-  const show = (weights) => inputs.forEach((input, index) => {
-    if (document.activeElement !== input) input.value = number(weights[index], 3).replace(/0$/, "");
-  });
+  const element = make(
+    "div",
+    { class: "weights" },
+    names.map((name, index) =>
+      make("div", { class: "field" }, make("label", { for: inputs[index].id }, name), inputs[index]),
+    ),
+  );
+  const show = (weights) =>
+    inputs.forEach((input, index) => {
+      if (document.activeElement !== input) input.value = number(weights[index], 3).replace(/0$/, "");
+    });
   return { element, show };
 }

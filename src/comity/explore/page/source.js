@@ -62,7 +62,13 @@ class Served {
 
   /** Return the judgement of a model at a preference, or of the one that reaches levels. */
   judge(shown, { client = null, preference, threshold = null, aspiration = null }) {
-    const asked = { id: shown.id, client, preference: preference.join(","), threshold, aspiration: levelsText(aspiration) };
+    const asked = {
+      id: shown.id,
+      client,
+      preference: preference.join(","),
+      threshold,
+      aspiration: levelsText(aspiration),
+    };
     return ask(`judge?${query(asked)}`);
   }
 

@@ -11,7 +11,10 @@ export function format({ view, ...parameters }) {
   const query = Object.entries(parameters)
     .filter(([, value]) => value !== null && value !== undefined && value !== "")
     // commas and slashes stay readable
-    .map(([key, value]) => `${encodeURIComponent(key)}=${encodeURIComponent(value).replace(/%2C/g, ",").replace(/%2F/g, "/")}`)
+    .map(
+      ([key, value]) =>
+        `${encodeURIComponent(key)}=${encodeURIComponent(value).replace(/%2C/g, ",").replace(/%2F/g, "/")}`,
+    )
     .join("&");
   return `#${view}${query ? `?${query}` : ""}`;
 }

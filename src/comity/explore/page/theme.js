@@ -5,8 +5,9 @@ const listeners = new Set();
 
 /** Return the theme in force: "light" or "dark". */
 export function theme() {
-  return document.documentElement.dataset.theme
-    ?? (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
+  return (
+    document.documentElement.dataset.theme ?? (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light")
+  );
 }
 
 /** Call a function whenever the theme changes; return a function that ends this. */

@@ -25,7 +25,9 @@ export async function render(root, context) {
 /** Return the finished runs of the same problem; a saved page cannot compare them anew. */
 function peers(shown, source) {
   if (source.saved) return [];
-  return source.index.items.filter((item) => item.kind === "run" && item.state === "finished" && item.problem === shown.problem.name);
+  return source.index.items.filter(
+    (item) => item.kind === "run" && item.state === "finished" && item.problem === shown.problem.name,
+  );
 }
 
 async function chosenRuns(root, context) {
@@ -49,21 +51,44 @@ async function chosenRuns(root, context) {
 }
 
 function runChoice(context, others, ticked) {
-  const boxes = others.map((item) => make("input", { type: "checkbox", value: item.id, checked: ticked.includes(item.id), change: () => count() }));
+  const boxes = others.map((item) =>
+    make("input", { type: "checkbox", value: item.id, checked: ticked.includes(item.id), change: () => count() }),
+  );
   const chosen = () => boxes.filter((box) => box.checked).map((box) => box.value);
   const compare = button("Compare", () => context.go("compare", { ids: chosen().join(",") }), { class: "primary" });
-  const all = button("All", () => {
-    for (const box of boxes) box.checked = true;
-    count();
-  }, { class: "quiet", "aria-label": "All of the runs" });
+  const all = button(
+    "All",
+    () => {
+      for (const box of boxes) box.checked = true;
+      count();
+    },
+    { class: "quiet", "aria-label": "All of the runs" },
+  );
   const count = () => {
     compare.disabled = chosen().length < 2;
     compare.textContent = chosen().length < 2 ? "Compare" : `Compare ${plural(chosen().length, "run")}`;
   };
   count();
-  const label = (item, place) => make("label", {}, boxes[place], " ", `${item.algorithm}, seed ${item.seed}`, make("span", { class: "note" }, item.id.replaceAll("~", "/")));
-  return make("fieldset", { class: "runs" }, make("legend", {}, "Runs of this problem: choose at least two. Runs of one algorithm are one entry, with one run per seed."),
-    make("div", { class: "boxes" }, others.map(label)), make("div", { class: "tools" }, compare, all));
+  const label = (item, place) =>
+    make(
+      "label",
+      {},
+      boxes[place],
+      " ",
+      `${item.algorithm}, seed ${item.seed}`,
+      make("span", { class: "note" }, item.id.replaceAll("~", "/")),
+    );
+  return make(
+    "fieldset",
+    { class: "runs" },
+    make(
+      "legend",
+      {},
+      "Runs of this problem: choose at least two. Runs of one algorithm are one entry, with one run per seed.",
+    ),
+    make("div", { class: "boxes" }, others.map(label)),
+    make("div", { class: "tools" }, compare, all),
+  );
 }
 
 // -- comparisons --------------------------------------------------------------------------------
@@ -85,7 +110,14 @@ function comparison(root, context) {
   differences.show(entries.chosen());
   parts.push(() => differences.show(entries.chosen()));
   root.append(differences.element);
-  const curves = curveFigure(context, { names, curves: shown.curves, x: "steps", y: shown.curve_label, title: "Learning curves", chosen: entries.chosen });
+  const curves = curveFigure(context, {
+    names,
+    curves: shown.curves,
+    x: "steps",
+    y: shown.curve_label,
+    title: "Learning curves",
+    chosen: entries.chosen,
+  });
   parts.push(curves.refresh);
   root.append(make("div", { class: "beneath" }, curves.element));
   if (shown.problem.objectives.length > 1) {
@@ -98,8 +130,20 @@ function comparison(root, context) {
 
 function growth(root, context, names, entries, parts) {
   const { document: shown } = context;
-  const curves = shown.entries.map((entry, place) => ({ entry: place, steps: entry.growth.evaluations, mean: entry.growth.mean, std: entry.growth.std }));
-  const drawing = curveFigure(context, { names, curves, x: "evaluations", y: "hypervolume (validation)", title: "Growth of the archive", chosen: entries.chosen });
+  const curves = shown.entries.map((entry, place) => ({
+    entry: place,
+    steps: entry.growth.evaluations,
+    mean: entry.growth.mean,
+    std: entry.growth.std,
+  }));
+  const drawing = curveFigure(context, {
+    names,
+    curves,
+    x: "evaluations",
+    y: "hypervolume (validation)",
+    title: "Growth of the archive",
+    chosen: entries.chosen,
+  });
   parts.push(drawing.refresh);
   root.append(make("div", { class: "beneath" }, drawing.element));
 }
@@ -107,7 +151,9 @@ function growth(root, context, names, entries, parts) {
 /** Make the choice of a run of the comparison, and its cross-site matrix. */
 function crossOfEntries(context, names) {
   const { document: shown, source, state } = context;
-  const runs = shown.entries.flatMap((entry, place) => entry.runs.map((id, index) => [id, `${names[place]}, seed ${entry.seeds[index]}`])).filter(([id]) => id);
+  const runs = shown.entries
+    .flatMap((entry, place) => entry.runs.map((id, index) => [id, `${names[place]}, seed ${entry.seeds[index]}`]))
+    .filter(([id]) => id);
   const place = make("div");
   const show = async (id) => {
     context.set({ cross: id || null });
@@ -123,5 +169,10 @@ function crossOfEntries(context, names) {
   const asked = runs.some(([id]) => id === state.cross) ? state.cross : "";
   const chooser = select([["", "choose a run"], ...runs], asked, show);
   if (asked) show(asked);
-  return make("div", {}, make("div", { class: "controls" }, field("Every model on every client, of the run", chooser)), place);
+  return make(
+    "div",
+    {},
+    make("div", { class: "controls" }, field("Every model on every client, of the run", chooser)),
+    place,
+  );
 }

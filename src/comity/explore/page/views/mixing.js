@@ -2,8 +2,10 @@
 import { decode } from "comity/arrays";
 import { axis, figure, legend, SIGNED, WEIGHTS } from "comity/charts";
 import { chosenRow, clientField, clientsOf } from "comity/clients";
-import { button, choice, field, fresh, make, message, select } from "comity/elements";
+import { clusterTree } from "comity/cluster-tree";
+import { choice, field, make, message, select } from "comity/elements";
 import { number, percent } from "comity/formats";
+import { makeScrubber } from "comity/scrubber";
 import { newest } from "comity/source";
 import { integer } from "comity/state";
 
@@ -11,10 +13,12 @@ export const title = "Who learned from whom";
 
 const KINDS = {
   mixing: { name: "Mixing", meaning: "Share of each giver (column) in what a receiver (row) gets from the server." },
-  similarity: { name: "Similarity", meaning: "Similarity of the updates of two clients, as the algorithm measured it." },
+  similarity: {
+    name: "Similarity",
+    meaning: "Similarity of the updates of two clients, as the algorithm measured it.",
+  },
   heard: { name: "Heard", meaning: "Which giver (column) a receiver (row) heard, without a server." },
 };
-const PLAY = 600; // milliseconds per round
 const TOP = 12; // givers and receivers that are listed
 
 /** Runs that have matrices or clusters. */
@@ -28,16 +32,24 @@ export function render(root, context) {
   const clients = clientsOf(shown);
   const kinds = Object.keys(KINDS).filter((kind) => shown[kind]);
   if (!kinds.length) {
-    root.append(tree(context, clients, () => {}).element);
+    root.append(clusterTree(context, clients, () => {}).element);
     return;
   }
   const model = {
-    clients, shown, matrix: null, round: null,
+    clients,
+    shown,
+    matrix: null,
+    round: null,
     kind: kinds.includes(context.state.kind) ? context.state.kind : kinds[0],
     row: chosenRow(context, clients),
     order: context.state.order ?? (shown.clusters ? "clusters" : "preference"),
   };
-  const figures = [heatMap(context, model, (row) => choose(row)), giving(context, model, false), giving(context, model, true), ownWeights(context, model)].filter(Boolean);
+  const figures = [
+    heatMap(context, model, (row) => choose(row)),
+    giving(context, model, false),
+    giving(context, model, true),
+    ownWeights(context, model),
+  ].filter(Boolean);
   const refresh = () => figures.forEach((drawing) => drawing.refresh());
   const chooser = clientField(clients, model.row, (row) => choose(row));
   const choose = (row) => {
@@ -63,26 +75,48 @@ export function render(root, context) {
     load(round);
   });
   const start = () => scrubber.show(roundsOf(context, model.kind), integer(context.state.round, null, Infinity));
-  const branches = shown.clusters ? tree(context, clients, choose, model) : null;
-  const sorts = [["preference", "preference"], shown.clusters && ["clusters", "clusters"], ["number", "number"]].filter(Boolean);
+  const branches = shown.clusters ? clusterTree(context, clients, choose, model) : null;
+  const sorts = [["preference", "preference"], shown.clusters && ["clusters", "clusters"], ["number", "number"]].filter(
+    Boolean,
+  );
 
   root.append(
-    make("div", { class: "controls" },
-      kinds.length > 1 && choice("Matrix", kinds.map((kind) => [kind, KINDS[kind].name]), model.kind, (kind) => {
-        model.kind = kind;
-        context.set({ kind });
-        start();
-      }),
-      field("Order of clients", select(sorts, model.order, (order) => {
-        model.order = order;
-        context.set({ order });
-        refresh();
-      })),
-      chooser, scrubber.element),
+    make(
+      "div",
+      { class: "controls" },
+      kinds.length > 1 &&
+        choice(
+          "Matrix",
+          kinds.map((kind) => [kind, KINDS[kind].name]),
+          model.kind,
+          (kind) => {
+            model.kind = kind;
+            context.set({ kind });
+            start();
+          },
+        ),
+      field(
+        "Order of clients",
+        select(sorts, model.order, (order) => {
+          model.order = order;
+          context.set({ order });
+          refresh();
+        }),
+      ),
+      chooser,
+      scrubber.element,
+    ),
     fault,
-    make("div", { class: "halves" },
+    make(
+      "div",
+      { class: "halves" },
       make("div", {}, figures[0].element, branches ? branches.element : ""),
-      make("div", {}, figures.slice(1).map((drawing) => drawing.element))),
+      make(
+        "div",
+        {},
+        figures.slice(1).map((drawing) => drawing.element),
+      ),
+    ),
   );
   start();
 }
@@ -91,7 +125,7 @@ export function render(root, context) {
 
 function roundsOf({ document: shown, source }, kind) {
   const series = shown[kind];
-  return source.saved ? series.rounds : series.recorded ?? series.rounds;
+  return source.saved ? series.rounds : (series.recorded ?? series.rounds);
 }
 
 /** Return the matrix of a round: from the document, or from the server. */
@@ -112,43 +146,9 @@ async function matrixOf({ document: shown, source }, kind, round) {
 function ordered({ shown, clients, order }) {
   const rows = clients.map((client) => client.row);
   if (order === "clusters" && shown.clusters) return shown.clusters.order;
-  if (order === "preference" && clients.every((client) => client.preference)) return rows.sort((a, b) => clients[a].preference[0] - clients[b].preference[0]);
+  if (order === "preference" && clients.every((client) => client.preference))
+    return rows.sort((a, b) => clients[a].preference[0] - clients[b].preference[0]);
   return rows;
-}
-
-function makeScrubber(context, change) {
-  let rounds = [];
-  let timer = null;
-  const id = fresh("round");
-  const output = make("output", { for: id });
-  const range = make("input", { type: "range", id, min: 0, step: 1, "aria-label": "Round", input: () => pick(Number(range.value)) });
-  const stop = () => {
-    clearInterval(timer);
-    timer = null;
-    play.textContent = "Play";
-  };
-  const play = button("Play", () => {
-    if (timer) {
-      stop();
-      return;
-    }
-    play.textContent = "Pause";
-    if (Number(range.value) === rounds.length - 1) pick(0);
-    timer = setInterval(() => (Number(range.value) < rounds.length - 1 ? pick(Number(range.value) + 1) : stop()), PLAY);
-  });
-  const pick = (index) => {
-    range.value = index;
-    output.textContent = `round ${rounds[index]} of ${rounds.at(-1)}`;
-    range.setAttribute("aria-valuetext", output.textContent);
-    change(rounds[index]);
-  };
-  context.onLeave(stop);
-  const show = (known, round) => {
-    rounds = known;
-    range.max = rounds.length - 1;
-    pick(rounds.includes(round) ? rounds.indexOf(round) : rounds.length - 1);
-  };
-  return { element: make("div", { class: "scrubber" }, play, range, output), show };
 }
 
 function heatMap(context, model, choose) {
@@ -157,42 +157,95 @@ function heatMap(context, model, choose) {
     const order = ordered(model);
     const data = [];
     let [low, high] = [Infinity, -Infinity];
-    order.forEach((receiver, y) => order.forEach((giver, x) => {
-      const value = model.matrix.at(receiver, giver);
-      if (Number.isNaN(value)) return;
-      data.push([x, y, value]);
-      low = Math.min(low, value);
-      high = Math.max(high, value);
-    }));
+    order.forEach((receiver, y) =>
+      order.forEach((giver, x) => {
+        const value = model.matrix.at(receiver, giver);
+        if (Number.isNaN(value)) return;
+        data.push([x, y, value]);
+        low = Math.min(low, value);
+        high = Math.max(high, value);
+      }),
+    );
     const labels = order.map((row) => model.clients[row].label);
     const names = order.length <= 30;
     const side = (name, inverse) => ({
-      ...axis(colour, names ? "" : name, { type: "category", data: labels, inverse, nameGap: 8, splitLine: { show: false } }),
-      axisLabel: { show: names, color: colour.soft, fontSize: 11, width: 84, overflow: "truncate", rotate: inverse ? 0 : 45, interval: 0 },
+      ...axis(colour, names ? "" : name, {
+        type: "category",
+        data: labels,
+        inverse,
+        nameGap: 8,
+        splitLine: { show: false },
+      }),
+      axisLabel: {
+        show: names,
+        color: colour.soft,
+        fontSize: 11,
+        width: 84,
+        overflow: "truncate",
+        rotate: inverse ? 0 : 45,
+        interval: 0,
+      },
       axisLine: { show: false },
     });
     const chosen = order.indexOf(model.row);
     return {
       grid: { left: names ? 92 : 26, right: 8, top: 8, bottom: names ? 116 : 66 },
-      xAxis: side("giver", false), yAxis: side("receiver", true),
+      xAxis: side("giver", false),
+      yAxis: side("receiver", true),
       visualMap: {
-        min: model.kind === "similarity" ? -1 : 0, max: model.kind === "similarity" ? 1 : Math.max(high, 1e-6), calculable: true, orient: "horizontal", left: "center", bottom: 0,
-        itemHeight: Math.min(180, width / 2), itemWidth: 12, precision: 2, textStyle: { color: colour.soft, fontSize: 11 },
+        min: model.kind === "similarity" ? -1 : 0,
+        max: model.kind === "similarity" ? 1 : Math.max(high, 1e-6),
+        calculable: true,
+        orient: "horizontal",
+        left: "center",
+        bottom: 0,
+        itemHeight: Math.min(180, width / 2),
+        itemWidth: 12,
+        precision: 2,
+        textStyle: { color: colour.soft, fontSize: 11 },
         inRange: { color: model.kind === "similarity" ? SIGNED[colour.name] : WEIGHTS },
       },
       tooltip: { formatter: ({ value: [x, y, value] }) => `${labels[y]} from ${labels[x]}\n${number(value)}` },
-      series: [{
-        type: "heatmap", data, progressive: 20000, itemStyle: { borderWidth: 0 }, emphasis: { itemStyle: { borderColor: colour.ink, borderWidth: 1 } },
-        markLine: { silent: true, symbol: "none", label: { show: false }, animation: false, lineStyle: { color: colour.ink, width: 1, type: "dotted" }, data: chosen < 0 ? [] : [{ yAxis: chosen }] },
-      }],
-      aria: { label: { enabled: true, description: `${KINDS[model.kind].name} of round ${model.round}: ${order.length} by ${order.length} clients.` } },
+      series: [
+        {
+          type: "heatmap",
+          data,
+          progressive: 20000,
+          itemStyle: { borderWidth: 0 },
+          emphasis: { itemStyle: { borderColor: colour.ink, borderWidth: 1 } },
+          markLine: {
+            silent: true,
+            symbol: "none",
+            label: { show: false },
+            animation: false,
+            lineStyle: { color: colour.ink, width: 1, type: "dotted" },
+            data: chosen < 0 ? [] : [{ yAxis: chosen }],
+          },
+        },
+      ],
+      aria: {
+        label: {
+          enabled: true,
+          description: `${KINDS[model.kind].name} of round ${model.round}: ${order.length} by ${order.length} clients.`,
+        },
+      },
     };
   };
   return figure(context, {
-    title: "Between clients", name: "matrix", height: Math.min(620, 300 + 18 * model.clients.length), build, note: `${KINDS[model.kind].meaning} Empty rows: absent receivers.`,
+    title: "Between clients",
+    name: "matrix",
+    height: Math.min(620, 300 + 18 * model.clients.length),
+    build,
+    note: `${KINDS[model.kind].meaning} Empty rows: absent receivers.`,
     rows: () => {
       const order = ordered(model);
-      return { head: ["receiver", ...order.map((row) => model.clients[row].label)], rows: order.map((row) => [model.clients[row].label, ...order.map((giver) => none(model.matrix.at(row, giver)))]) };
+      return {
+        head: ["receiver", ...order.map((row) => model.clients[row].label)],
+        rows: order.map((row) => [
+          model.clients[row].label,
+          ...order.map((giver) => none(model.matrix.at(row, giver))),
+        ]),
+      };
     },
     click: ({ value }) => value && choose(ordered(model)[value[1]]),
   });
@@ -209,28 +262,54 @@ function giving(context, model, gives) {
   const list = () => {
     if (!model.matrix) return [];
     return model.clients
-      .map((client) => ({ label: client.label, own: client.row === model.row, value: gives ? model.matrix.at(client.row, model.row) : model.matrix.at(model.row, client.row) }))
+      .map((client) => ({
+        label: client.label,
+        own: client.row === model.row,
+        value: gives ? model.matrix.at(client.row, model.row) : model.matrix.at(model.row, client.row),
+      }))
       .filter(({ value }) => !Number.isNaN(value) && value !== 0)
       .sort((a, b) => b.value - a.value);
   };
   const drawing = figure(context, {
-    title: gives ? "Who got from this client" : "From whom this client got", name: gives ? "gave" : "got", height: 240,
+    title: gives ? "Who got from this client" : "From whom this client got",
+    name: gives ? "gave" : "got",
+    height: 240,
     heightOf: () => (list().length ? 40 + 22 * Math.max(2, Math.min(TOP, list().length)) : 4),
     build: (colour) => {
       const all = list();
       const top = all.slice(0, TOP);
       const rest = all.length - top.length;
-      drawing.note(`${model.clients[model.row].label}, round ${model.round ?? "–"}.${all.length ? "" : " Nothing: it was absent, or mixed with nobody."}${rest > 0 ? ` ${rest} more with smaller values: see the table.` : ""}`);
+      drawing.note(
+        `${model.clients[model.row].label}, round ${model.round ?? "–"}.${all.length ? "" : " Nothing: it was absent, or mixed with nobody."}${rest > 0 ? ` ${rest} more with smaller values: see the table.` : ""}`,
+      );
       if (!all.length) return {};
       return {
         grid: { left: 100, right: 48, top: 6, bottom: 24 },
         xAxis: axis(colour, "", { scale: false }),
-        yAxis: { ...axis(colour, "", { type: "category", inverse: true, data: top.map(({ label }) => label), splitLine: { show: false } }), axisLabel: { color: colour.ink, width: 92, overflow: "truncate", fontSize: 11 } },
+        yAxis: {
+          ...axis(colour, "", {
+            type: "category",
+            inverse: true,
+            data: top.map(({ label }) => label),
+            splitLine: { show: false },
+          }),
+          axisLabel: { color: colour.ink, width: 92, overflow: "truncate", fontSize: 11 },
+        },
         tooltip: { formatter: ({ name, value }) => `${name}\n${number(value)}` },
-        series: [{
-          type: "bar", barMaxWidth: 14, data: top.map(({ value, own }) => ({ value, itemStyle: { color: own ? colour.faint : colour.accent } })),
-          label: { show: true, position: "right", color: colour.ink, fontSize: 11, formatter: ({ value }) => number(value) },
-        }],
+        series: [
+          {
+            type: "bar",
+            barMaxWidth: 14,
+            data: top.map(({ value, own }) => ({ value, itemStyle: { color: own ? colour.faint : colour.accent } })),
+            label: {
+              show: true,
+              position: "right",
+              color: colour.ink,
+              fontSize: 11,
+              formatter: ({ value }) => number(value),
+            },
+          },
+        ],
       };
     },
     rows: () => ({ head: ["client", "value"], rows: list().map(({ label, value }) => [label, value]) }),
@@ -244,7 +323,8 @@ function ownWeights(context, model) {
   if (!shown.mixing) return null;
   const matrices = decode(shown.mixing.matrices);
   const [count, size] = matrices.shape;
-  const diagonal = (row) => Array.from({ length: count }, (_, index) => none(matrices.values[(index * size + row) * size + row]));
+  const diagonal = (row) =>
+    Array.from({ length: count }, (_, index) => none(matrices.values[(index * size + row) * size + row]));
   const all = model.clients.map((client) => diagonal(client.row));
   const means = shown.mixing.rounds.map((_, index) => {
     const known = all.map((line) => line[index]).filter((value) => value !== null);
@@ -252,65 +332,37 @@ function ownWeights(context, model) {
   });
   const points = (values) => values.map((value, index) => [shown.mixing.rounds[index], value]);
   return figure(context, {
-    title: "Share that clients keep of themselves", name: "own-share", height: 240,
+    title: "Share that clients keep of themselves",
+    name: "own-share",
+    height: 240,
     build: (colour) => ({
-      legend: legend(colour), grid: { left: 48, right: 12, top: 32, bottom: 40 },
-      xAxis: axis(colour, "round", { minInterval: 1 }), yAxis: axis(colour, "", { min: 0, max: 1, scale: false, axisLabel: { formatter: (value) => percent(value) } }),
+      legend: legend(colour),
+      grid: { left: 48, right: 12, top: 32, bottom: 40 },
+      xAxis: axis(colour, "round", { minInterval: 1 }),
+      yAxis: axis(colour, "", { min: 0, max: 1, scale: false, axisLabel: { formatter: (value) => percent(value) } }),
       tooltip: { trigger: "axis", valueFormatter: (value) => number(value) },
       series: [
-        { type: "line", name: "mean of all clients", data: points(means), symbol: "none", itemStyle: { color: colour.faint } },
-        { type: "line", name: model.clients[model.row].label, data: points(all[model.row]), symbol: "circle", symbolSize: 4, connectNulls: false, itemStyle: { color: colour.accent } },
+        {
+          type: "line",
+          name: "mean of all clients",
+          data: points(means),
+          symbol: "none",
+          itemStyle: { color: colour.faint },
+        },
+        {
+          type: "line",
+          name: model.clients[model.row].label,
+          data: points(all[model.row]),
+          symbol: "circle",
+          symbolSize: 4,
+          connectNulls: false,
+          itemStyle: { color: colour.accent },
+        },
       ],
     }),
-    rows: () => ({ head: ["round", "mean of all clients", model.clients[model.row].label], rows: shown.mixing.rounds.map((round, index) => [round, means[index], all[model.row][index]]) }),
-  });
-}
-
-// -- clusters ---------------------------------------------------------------------------------
-
-const TIGHT = 0.45; // how near the lines of a cluster's clients run together
-
-/** Make the tree: one line per client, near to those of its cluster. */
-function tree(context, clients, choose, model = null) {
-  const { clusters } = context.document;
-  const labels = decode(clusters.labels).lists();
-  const slot = [];
-  clusters.order.forEach((row, place) => (slot[row] = place));
-  const heights = labels.map((line) => {
-    const sums = new Map();
-    line.forEach((label, row) => {
-      const [sum, size] = sums.get(label) ?? [0, 0];
-      sums.set(label, [sum + slot[row], size + 1]);
-    });
-    return line.map((label, row) => {
-      const [sum, size] = sums.get(label);
-      return sum / size + (slot[row] - sum / size) * TIGHT;
-    });
-  });
-  const last = [...new Set(clusters.order.map((row) => labels.at(-1)[row]))];
-  const counts = labels.map((line) => new Set(line).size);
-  return figure(context, {
-    title: "Clusters over the rounds", name: "clusters", height: Math.min(620, 120 + 26 * clients.length),
-    note: `${counts[0]} at first, ${counts.at(-1)} at the end. Lines that run together are clients of one cluster.`,
-    build: (colour) => ({
-      grid: { left: 12, right: clients.length <= 40 ? 96 : 12, top: 8, bottom: 40 },
-      xAxis: axis(colour, "round", { minInterval: 1 }),
-      yAxis: axis(colour, "", { show: false, min: -0.5, max: clients.length - 0.5, scale: false }),
-      tooltip: { formatter: ({ seriesName }) => seriesName },
-      series: clients.map((client) => {
-        const chosen = model && client.row === model.row;
-        const color = colour.palette[last.indexOf(labels.at(-1)[client.row]) % colour.palette.length];
-        return {
-          type: "line", name: client.label, step: false, symbol: "circle", symbolSize: chosen ? 7 : 3, triggerLineEvent: true, z: chosen ? 5 : 2,
-          data: clusters.rounds.map((round, index) => [round, heights[index][client.row]]),
-          lineStyle: { width: chosen ? 3.5 : clients.length > 100 ? 0.8 : 1.6, color }, itemStyle: { color },
-          labelLayout: { hideOverlap: true },
-          endLabel: { show: clients.length <= 40, formatter: "{a}", color: chosen ? colour.ink : colour.soft, fontSize: 11, width: 88, overflow: "truncate", fontWeight: chosen ? 600 : 400 },
-        };
-      }),
-      aria: { label: { enabled: true, description: `Clusters of ${clients.length} clients: ${counts[0]} at first, ${counts.at(-1)} at the end.` } },
+    rows: () => ({
+      head: ["round", "mean of all clients", model.clients[model.row].label],
+      rows: shown.mixing.rounds.map((round, index) => [round, means[index], all[model.row][index]]),
     }),
-    rows: () => ({ head: ["client", ...clusters.rounds.map((round) => `round ${round}`)], rows: clients.map((client) => [client.label, ...labels.map((line) => line[client.row])]) }),
-    click: ({ seriesIndex }) => choose(seriesIndex),
   });
 }

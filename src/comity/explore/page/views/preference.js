@@ -6,7 +6,7 @@ import { count, number, signed, weights } from "comity/formats";
 import { levelsControl } from "comity/levels";
 import { objectiveSpace, parallelLines } from "comity/objective-space";
 import { answers } from "comity/answers";
-import { normalised, preferenceControl, words } from "comity/simplex";
+import { exact, preferenceControl, words } from "comity/simplex";
 import { newest } from "comity/source";
 import { integer, numbers } from "comity/state";
 
@@ -24,7 +24,9 @@ export function render(root, context) {
   const names = shown.problem.objectives.map((objective) => objective.name);
   const clients = shown.kind === "run" ? clientsOf(shown) : [];
   const model = {
-    shown, names, clients,
+    shown,
+    names,
+    clients,
     row: clients.length ? chosenRow(context, clients) : null,
     judgement: null,
     axes: [integer(state.x, 0, names.length), integer(state.y, 1, names.length)],
@@ -33,12 +35,14 @@ export function render(root, context) {
     knownFront: lists(shown.known_front),
     front: shown.kind === "search" ? lists(shown.front.objectives) : lists(shown.front),
   };
-  const own = () => clients[model.row]?.preference ?? names.map(() => 1 / names.length);
-  model.preference = onSimplex(numbers(state.w, names.length)) ?? own();
+  const own = () => exact(clients[model.row]?.preference ?? names.map(() => 1));
+  model.preference = exact(numbers(state.w, names.length) ?? own());
 
   const parts = {
-    how: message(""), aspiration: make("p", { class: "aspiration" }),
-    values: make("div", { class: "values" }), fault: make("div"),
+    how: message(""),
+    aspiration: make("p", { class: "aspiration" }),
+    values: make("div", { class: "values" }),
+    fault: make("div"),
   };
   const space = objectiveSpace(context, model, (row) => choose(row));
   const lines = names.length > 2 ? parallelLines(context, model) : null;
@@ -48,24 +52,32 @@ export function render(root, context) {
     if (!source.saved) request();
   });
 
-  const remember = () => context.set({
-    client: clients[model.row]?.number, w: model.preference.join(","), a: model.levels ? model.levels.map((level) => level ?? "").join(",") : null,
-    t: model.threshold === 0.5 ? null : model.threshold, x: model.axes[0] || null, y: model.axes[1] === 1 ? null : model.axes[1],
-  });
+  const remember = () =>
+    context.set({
+      client: clients[model.row]?.number,
+      w: model.preference.join(","),
+      a: model.levels ? model.levels.map((level) => level ?? "").join(",") : null,
+      t: model.threshold === 0.5 ? null : model.threshold,
+      x: model.axes[0] || null,
+      y: model.axes[1] === 1 ? null : model.axes[1],
+    });
   const ask = newest(
     (asked) => source.judge(shown, asked),
     (judgement) => context.here() && update(judgement),
     (error) => fill(parts.fault, message(error.message, "fault")),
   );
-  const request = () => ask({
-    client: clients[model.row]?.number ?? null, preference: model.preference, aspiration: model.levels,
-    threshold: model.threshold === 0.5 ? null : model.threshold,
-  });
+  const request = () =>
+    ask({
+      client: clients[model.row]?.number ?? null,
+      preference: model.preference,
+      aspiration: model.levels,
+      threshold: model.threshold === 0.5 ? null : model.threshold,
+    });
   const update = (judgement) => {
     model.judgement = judgement;
     fill(parts.fault);
     if (model.levels && judgement.aspiration) {
-      model.preference = judgement.preference;
+      model.preference = exact(judgement.preference);
       weighing.show(model.preference);
     }
     parts.how.textContent = judgement.how;
@@ -88,27 +100,42 @@ export function render(root, context) {
     request();
   };
 
-  const weighing = preferenceControl(names, model.preference, clients.map((client) => client.preference).filter(Boolean), (next) => {
-    model.preference = next;
-    remember();
-    request();
-  });
+  const weighing = preferenceControl(
+    names,
+    model.preference,
+    clients.map((client) => client.preference).filter(Boolean),
+    (next) => {
+      model.preference = next;
+      remember();
+      request();
+    },
+  );
   const levels = levelsControl(model, (next) => {
     model.levels = next;
     remember();
     request();
   });
   const chooser = clients.length > 1 ? clientField(clients, model.row, choose) : null;
-  const reset = clients.length > 0 && ownButton(model, own, weighing, () => {
-    remember();
-    request();
-  });
-  const way = choice("How to say it", [["weights", "Weights"], ["levels", "At least"]], model.levels ? "levels" : "weights", (value) => {
-    model.levels = value === "levels" ? levels.read() : null;
-    show();
-    remember();
-    request();
-  });
+  const reset =
+    clients.length > 0 &&
+    ownButton(model, own, weighing, () => {
+      remember();
+      request();
+    });
+  const way = choice(
+    "How to say it",
+    [
+      ["weights", "Weights"],
+      ["levels", "At least"],
+    ],
+    model.levels ? "levels" : "weights",
+    (value) => {
+      model.levels = value === "levels" ? levels.read() : null;
+      show();
+      remember();
+      request();
+    },
+  );
   const show = () => {
     levels.element.hidden = !model.levels;
     weighing.element.disabled = Boolean(model.levels);
@@ -117,24 +144,32 @@ export function render(root, context) {
   show();
 
   root.append(
-    make("div", { class: "split" },
-      make("div", { class: "side" },
+    make(
+      "div",
+      { class: "split" },
+      make(
+        "div",
+        { class: "side" },
         make("div", { class: "controls" }, chooser, way, reset),
         make("div", {}, levels.element, weighing.element, parts.aspiration, parts.fault),
-        make("div", {}, parts.values, parts.how)),
-      make("div", { class: "wide" }, names.length > 2 ? axesFields(model, () => {
-        remember();
-        space.refresh();
-      }) : "", space.element, lines ? lines.element : "")),
+        make("div", {}, parts.values, parts.how),
+      ),
+      make(
+        "div",
+        { class: "wide" },
+        names.length > 2
+          ? axesFields(model, () => {
+              remember();
+              space.refresh();
+            })
+          : "",
+        space.element,
+        lines ? lines.element : "",
+      ),
+    ),
     rates.element,
   );
   request();
-}
-
-/** Return weights that sum to one as they are, others brought to the simplex. */
-function onSimplex(weights) {
-  const total = weights?.reduce((sum, weight) => sum + weight, 0);
-  return weights && Math.abs(total - 1) > 1e-6 ? normalised(weights) : weights;
 }
 
 function levelsFrom(text, length) {
@@ -143,22 +178,28 @@ function levelsFrom(text, length) {
 }
 
 function ownButton(model, own, weighing, done) {
-  return make("button", {
-    type: "button", class: "quiet",
-    click: () => {
-      model.preference = own();
-      weighing.show(model.preference);
-      done();
+  return make(
+    "button",
+    {
+      type: "button",
+      class: "quiet",
+      click: () => {
+        model.preference = own();
+        weighing.show(model.preference);
+        done();
+      },
     },
-  }, "Client's own preference");
+    "Client's own preference",
+  );
 }
 
 function axesFields(model, changed) {
   const options = model.names.map((name, index) => [index, name]);
-  const pick = (position) => select(options, model.axes[position], (value) => {
-    model.axes[position] = Number(value);
-    changed();
-  });
+  const pick = (position) =>
+    select(options, model.axes[position], (value) => {
+      model.axes[position] = Number(value);
+      changed();
+    });
   return make("div", { class: "controls" }, field("Horizontal", pick(0)), field("Vertical", pick(1)));
 }
 
@@ -167,7 +208,9 @@ function valueTable({ names, judgement, shown, knownFront, clients, row }) {
   const { preference, parts, baseline } = judgement;
   const now = parts.test;
   const trivial = shown.trivial_point ?? null;
-  const best = knownFront?.length ? knownFront.reduce((a, b) => (dot(preference, b) > dot(preference, a) ? b : a)) : null;
+  const best = knownFront?.length
+    ? knownFront.reduce((a, b) => (dot(preference, b) > dot(preference, a) ? b : a))
+    : null;
   const kept = baseline?.test ?? null;
   const columns = [
     kept && ["kept", kept.objectives, kept.scalarised],
@@ -176,19 +219,58 @@ function valueTable({ names, judgement, shown, knownFront, clients, row }) {
   ].filter(Boolean);
   const change = (value, before) => {
     const gain = value === null || before === null ? null : value - before;
-    return make("td", { class: `number ${gain === null || Math.abs(gain) < 5e-4 ? "soft" : gain > 0 ? "good" : "bad"}` }, signed(gain));
+    return make(
+      "td",
+      { class: `number ${gain === null || Math.abs(gain) < 5e-4 ? "soft" : gain > 0 ? "good" : "bad"}` },
+      signed(gain),
+    );
   };
-  const line = (name, value, others, properties) => make("tr", { ...properties, "data-objective": name }, make("th", { scope: "row" }, name),
-    make("td", { class: "number now" }, number(value)), kept && change(value, others[0]), others.map((other) => make("td", { class: "number" }, number(other))));
+  const line = (name, value, others, properties) =>
+    make(
+      "tr",
+      { ...properties, "data-objective": name },
+      make("th", { scope: "row" }, name),
+      make("td", { class: "number now" }, number(value)),
+      kept && change(value, others[0]),
+      others.map((other) => make("td", { class: "number" }, number(other))),
+    );
   const heads = ["now", kept && "change", ...columns.map(([name]) => name)].filter(Boolean);
-  const head = make("tr", {}, make("th", { scope: "col" }, "on test data"), heads.map((name) => make("th", { scope: "col", class: "number" }, name)));
-  const lines = names.map((name, k) => line(name, now.objectives[k], columns.map(([, values]) => values[k])));
-  const total = line("weighted sum", now.scalarised, columns.map(([, , value]) => value), { class: "total" });
+  const head = make(
+    "tr",
+    {},
+    make("th", { scope: "col" }, "on test data"),
+    heads.map((name) => make("th", { scope: "col", class: "number" }, name)),
+  );
+  const lines = names.map((name, k) =>
+    line(
+      name,
+      now.objectives[k],
+      columns.map(([, values]) => values[k]),
+    ),
+  );
+  const total = line(
+    "weighted sum",
+    now.scalarised,
+    columns.map(([, , value]) => value),
+    { class: "total" },
+  );
   const rows = now.rows ? `${count(now.rows)} test rows. ` : "";
-  const which = row === null ? `Point ${judgement.point} of the front.`
-    : kept ? `Kept: the model that ${clients[row].label} holds${baseline.preference ? `, for ${weights(baseline.preference)}` : ""}; the change is from it.` : "";
-  return [make("table", { class: "compact" }, make("caption", { class: "hidden" }, "Values of this model"), make("thead", {}, head), make("tbody", {}, lines, total)),
-    message(rows + which)];
+  const which =
+    row === null
+      ? `Point ${judgement.point} of the front.`
+      : kept
+        ? `Kept: the model that ${clients[row].label} holds${baseline.preference ? `, for ${weights(baseline.preference)}` : ""}; the change is from it.`
+        : "";
+  return [
+    make(
+      "table",
+      { class: "compact" },
+      make("caption", { class: "hidden" }, "Values of this model"),
+      make("thead", {}, head),
+      make("tbody", {}, lines, total),
+    ),
+    message(rows + which),
+  ];
 }
 
 let timer = null;
@@ -199,6 +281,8 @@ function announceSoon(context, { names, judgement }) {
   timer = setTimeout(() => {
     if (!context.here()) return;
     const { objectives } = judgement.parts.test;
-    context.announce(`At ${words(names, judgement.preference)}: ${names.map((name, k) => `${name} ${number(objectives[k])}`).join(", ")}.`);
+    context.announce(
+      `At ${words(names, judgement.preference)}: ${names.map((name, k) => `${name} ${number(objectives[k])}`).join(", ")}.`,
+    );
   }, 600);
 }

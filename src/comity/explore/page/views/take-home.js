@@ -2,7 +2,7 @@
 import { chosenRow, clientField, clientsOf } from "comity/clients";
 import { code, make, message, section } from "comity/elements";
 import { weights } from "comity/formats";
-import { preferenceControl } from "comity/simplex";
+import { exact, preferenceControl } from "comity/simplex";
 import { numbers } from "comity/state";
 
 export const title = "Take it home";
@@ -26,31 +26,52 @@ export function render(root, context) {
   const names = shown.problem.objectives.map((objective) => objective.name);
   let row = chosenRow(context, clients);
   let preference = shown.takes_any ? numbers(state.w, names.length) : null;
+  if (preference) preference = exact(preference);
   const place = make("div");
 
   const draw = () => {
     const client = clients[row];
-    const asked = preference ?? client.preference ?? [];
+    const asked = preference ?? (client.preference ? exact(client.preference) : []);
     const at = preference ? { preference: preference.join(",") } : {};
     const files = shown.exports.map((format) => {
       const [name, meaning] = FORMATS[format] ?? [format, ""];
       const address = source.exportAddress(shown.id, { client: client.number, format, ...at });
-      const link = address && make("a", { class: "button", href: address, download: true, "data-format": format, "aria-label": `Download ${name}` }, "Download");
+      const link =
+        address &&
+        make(
+          "a",
+          { class: "button", href: address, download: true, "data-format": format, "aria-label": `Download ${name}` },
+          "Download",
+        );
       return make("li", {}, make("div", {}, make("b", {}, name), make("span", { class: "note" }, meaning)), link);
     });
     place.replaceChildren(
-      section("Files", make("ul", { class: "files" }, files),
-        source.saved ? message("This is a saved page: it holds no models. The commands below write them, where the run's directory is.") : message("The very bytes that the commands below write.")),
-      section("From the command line", shown.exports.filter((format) => format !== "card").map((format) => code(command(shown, client, format, asked))),
-        shown.commands.predict ? code(filled(shown.commands.predict, client, asked)) : ""),
+      section(
+        "Files",
+        make("ul", { class: "files" }, files),
+        source.saved
+          ? message(
+              "This is a saved page: it holds no models. The commands below write them, where the run's directory is.",
+            )
+          : message("The very bytes that the commands below write."),
+      ),
+      section(
+        "From the command line",
+        shown.exports
+          .filter((format) => format !== "card")
+          .map((format) => code(command(shown, client, format, asked))),
+        shown.commands.predict ? code(filled(shown.commands.predict, client, asked)) : "",
+      ),
       section("From Python", code(filled(shown.python, client, asked))),
     );
   };
-  const control = shown.takes_any && preferenceControl(names, preference ?? clients[row].preference ?? names.map(() => 1 / names.length), [], (next) => {
-    preference = next;
-    context.set({ client: clients[row].number, w: next.join(",") });
-    draw();
-  });
+  const control =
+    shown.takes_any &&
+    preferenceControl(names, preference ?? clients[row].preference ?? names.map(() => 1 / names.length), [], (next) => {
+      preference = next;
+      context.set({ client: clients[row].number, w: next.join(",") });
+      draw();
+    });
   const own = message("");
   const explain = () => {
     const wish = clients[row].preference;
@@ -59,14 +80,18 @@ export function render(root, context) {
       : "This model is fixed: it was trained for the client's own preference.";
   };
   root.append(
-    make("div", { class: "controls" }, clientField(clients, row, (next) => {
-      row = next;
-      preference = null;
-      if (control && clients[row].preference) control.show(clients[row].preference);
-      context.set({ client: clients[row].number, w: null });
-      explain();
-      draw();
-    })),
+    make(
+      "div",
+      { class: "controls" },
+      clientField(clients, row, (next) => {
+        row = next;
+        preference = null;
+        if (control && clients[row].preference) control.show(clients[row].preference);
+        context.set({ client: clients[row].number, w: null });
+        explain();
+        draw();
+      }),
+    ),
     make("div", { class: "narrow" }, control ? control.element : "", own),
     place,
   );
