@@ -27,7 +27,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from comity.explore.library import Library
+from comity.explore.explorer import Explorer
 from comity.explore.server import HOST, listen, new_token, server_of
 from comity.runs.execute import execute, start_run
 
@@ -57,12 +57,12 @@ def timed(drag: Callable[[float], object], drags: int) -> dict[str, np.ndarray]:
 
 def measure(path: Path, drags: int) -> Table:
     """Return the table of both places."""
-    library = Library([path])
-    (item,) = library.shelf.named()
-    judged = library.judge(item.id, 0, [0.5, 0.5])
+    explorer = Explorer([path])
+    (item,) = explorer.shelf.named()
+    judged = explorer.judge(item.id, 0, [0.5, 0.5])
     rows = judged["parts"]["test"]["rows"], judged["parts"]["validation"]["rows"]
     bound, token = listen(0), new_token()
-    server = server_of(library, bound, token)
+    server = server_of(explorer, bound, token)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]}, daemon=True)
     thread.start()
     connection = http.client.HTTPConnection(HOST, bound.getsockname()[1], timeout=60)
@@ -76,7 +76,7 @@ def measure(path: Path, drags: int) -> Table:
         return json.loads(gzip.decompress(body) if packed else body)
 
     places: dict[str, Callable[[float], object]] = {
-        "judgement": lambda weight: library.judge(item.id, 0, [weight, 1 - weight]),
+        "judgement": lambda weight: explorer.judge(item.id, 0, [weight, 1 - weight]),
         "answer over HTTP": over_http,
     }
     title = f"Milliseconds per drag, {rows[0]:,} test and {rows[1]:,} validation rows"

@@ -13,7 +13,7 @@ from urllib.parse import urlencode
 
 import pytest
 
-from comity.explore.library import Library
+from comity.explore.explorer import Explorer
 from comity.explore.server import HOST, listen, server_of
 from comity.runs.compare import run_plan, start_comparison
 from comity.runs.directory import Run
@@ -74,8 +74,8 @@ def search(shelf: Path) -> Search:
 
 
 @pytest.fixture(scope="session")
-def library(shelf: Path) -> Library:
-    return Library([shelf])
+def explorer(shelf: Path) -> Explorer:
+    return Explorer([shelf])
 
 
 @dataclass
@@ -119,10 +119,10 @@ class Client:
 
 
 @pytest.fixture(scope="session")
-def ask(library: Library) -> Iterator[Client]:
+def ask(explorer: Explorer) -> Iterator[Client]:
     """A server of the shelf, and how to ask it."""
     bound = listen(0)
-    server = server_of(library, bound, TOKEN)
+    server = server_of(explorer, bound, TOKEN)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]}, daemon=True)
     thread.start()
     yield Client(bound.getsockname()[1])

@@ -95,15 +95,15 @@ def test_the_command_serves_until_it_is_interrupted(credit):
         process.stdout.close()
 
 
-def test_the_commands_that_the_page_shows_work(comity, library, tmp_path, monkeypatch):
+def test_the_commands_that_the_page_shows_work(comity, explorer, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for id in ("credit", "spanning"):
-        commands = library.document(id)["commands"]
+        commands = explorer.document(id)["commands"]
         again = commands["start"].replace("NEW", id)
         for command in (again, commands["export"]):
             code, _, error = comity(*shlex.split(command)[1:])
             assert code == 0, error
         results = (tmp_path / id / "results.json").read_bytes()
-        assert results == (library.shelf.find(id).path / "results.json").read_bytes()
+        assert results == (explorer.shelf.find(id).path / "results.json").read_bytes()
         (tmp_path / "model.safetensors").unlink()
         (tmp_path / "model.card.md").unlink()

@@ -9,7 +9,7 @@ import shutil
 import pytest
 
 from comity.errors import UserError
-from comity.explore.library import Library
+from comity.explore.explorer import Explorer
 from comity.runs.cross import cross_models
 from tests.fuzz.harness import mutated
 
@@ -48,10 +48,10 @@ def test_damage_is_named_in_one_sentence(whole, tmp_path, state, name):
     for _ in range(40):
         file.write_bytes(mutated(chance, content))
         try:
-            library = Library([tmp_path / state])
-            json.dumps(library.document(state), allow_nan=False)
+            explorer = Explorer([tmp_path / state])
+            json.dumps(explorer.document(state), allow_nan=False)
             if state == "finished":
-                json.dumps(library.judge(state, 0, [0.5, 0.5]), allow_nan=False)
+                json.dumps(explorer.judge(state, 0, [0.5, 0.5]), allow_nan=False)
         except UserError as error:
             sentences.append(str(error))
     assert sentences
@@ -62,8 +62,8 @@ def test_every_item_of_a_damaged_shelf_is_listed(whole, tmp_path):
     shutil.copytree(whole / "finished", tmp_path / "good")
     shutil.copytree(whole / "finished", tmp_path / "bad")
     (tmp_path / "bad" / "results.json").write_text("{")
-    library = Library([tmp_path])
-    assert [line["id"] for line in library.index()["items"]] == ["bad", "good"]
-    assert library.document("good")["verdict"] is not None
+    explorer = Explorer([tmp_path])
+    assert [line["id"] for line in explorer.index()["items"]] == ["bad", "good"]
+    assert explorer.document("good")["verdict"] is not None
     with pytest.raises(UserError, match=r"bad/results.json is damaged"):
-        library.document("bad")
+        explorer.document("bad")

@@ -16,8 +16,8 @@ from tests.explore.conftest import finished
 from tests.explore.test_arrays import unpacked
 
 
-def test_a_run_is_told_in_the_words_of_its_results(library, credit):
-    document, results = library.document("credit"), credit.results
+def test_a_run_is_told_in_the_words_of_its_results(explorer, credit):
+    document, results = explorer.document("credit"), credit.results
     rows = results["per_client"]
     clients = document["clients"]
     assert document["verdict"]["sentences"] == results["verdict"]["sentences"]
@@ -44,14 +44,14 @@ def test_a_run_is_told_in_the_words_of_its_results(library, credit):
     assert state["resume"] is None
 
 
-def test_received_vectors_are_of_the_last_round_that_has_them(library, credit):
+def test_received_vectors_are_of_the_last_round_that_has_them(explorer, credit):
     received = [entry for entry in credit.history if entry["received"] is not None][-1]
-    vectors = unpacked(library.document("credit")["clients"]["received"])
+    vectors = unpacked(explorer.document("credit")["clients"]["received"])
     np.testing.assert_allclose(vectors, np.array(received["received"]), atol=1e-6)
 
 
-def test_groups_are_columns(library, credit):
-    groups = library.document("credit")["groups"]
+def test_groups_are_columns(explorer, credit):
+    groups = explorer.document("credit")["groups"]
     ((attribute, values),) = groups["attributes"].items()
     for value in values:
         rates = groups["rates"][attribute][value]
@@ -61,21 +61,21 @@ def test_groups_are_columns(library, credit):
             assert rates["selection_rate"][client] == group["selection_rate"]["value"]
 
 
-def test_mixing_is_that_of_the_history(library, credit):
-    document = library.document("credit")
+def test_mixing_is_that_of_the_history(explorer, credit):
+    document = explorer.document("credit")
     recorded = {e["round"]: e["mixing"] for e in credit.history if e["mixing"] is not None}
     assert document["mixing"]["rounds"] == list(recorded)
     np.testing.assert_allclose(
         unpacked(document["mixing"]["matrices"]), list(recorded.values()), atol=1e-6
     )
-    at = library.matrices("credit", 1)
+    at = explorer.matrices("credit", 1)
     np.testing.assert_allclose(unpacked(at["mixing"]), recorded[1], atol=1e-6)
 
 
-def test_spans_are_those_of_the_run(library, spanning):
-    document = library.document("spanning")
+def test_spans_are_those_of_the_run(explorer, spanning):
+    document = explorer.document("spanning")
     assert document["takes_any"]
-    assert not library.document("credit")["takes_any"]
+    assert not explorer.document("credit")["takes_any"]
     spans = document["spans"]
     known = spanning.spans
     for place, preference in enumerate(unpacked(spans["preferences"])):
@@ -86,8 +86,8 @@ def test_spans_are_those_of_the_run(library, spanning):
     assert document["sampled"] == ["Fronts of clients have 101 of 1,000 tested preferences."]
 
 
-def test_commands_and_python_lines_are_complete(library, credit, tmp_path, monkeypatch):
-    document = library.document("credit")
+def test_commands_and_python_lines_are_complete(explorer, credit, tmp_path, monkeypatch):
+    document = explorer.document("credit")
     assert len(document["python"].splitlines()) == 5
     monkeypatch.chdir(tmp_path)
     scope: dict[str, object] = {}
@@ -112,8 +112,8 @@ def test_the_trivial_point_of_environments_follows_from_its_values(shelf, tmp_pa
     assert document["clients"]["optimum"] == [r["optimum"] for r in run.results["per_client"]]
 
 
-def test_differences_of_a_comparison_are_paired_by_seed(library, shelf):
-    document = library.document("comparison")
+def test_differences_of_a_comparison_are_paired_by_seed(explorer, shelf):
+    document = explorer.document("comparison")
     comparison = open_comparison(shelf / "comparison")
     entries = [entry["entry"] for entry in document["entries"]]
     assert entries == ["fedavg", "fedpref", "no-communication"]
@@ -138,8 +138,8 @@ def test_differences_of_a_comparison_are_paired_by_seed(library, shelf):
     assert document["verdict"]["sentences"] == comparison.results["verdict"]["sentences"]
 
 
-def test_the_interval_of_a_client_is_students(library):
-    line = library.document("comparison")["differences"][0]
+def test_the_interval_of_a_client_is_students(explorer):
+    line = explorer.document("comparison")["differences"][0]
     each = np.array(line["clients"]["each"], dtype=float)
     # two seeds: mean ± 12.7062 · |a − b| / 2
     half = 12.7062 * np.abs(each[0] - each[1]) / 2
@@ -149,36 +149,36 @@ def test_the_interval_of_a_client_is_students(library):
             assert line["clients"]["high"][place] == pytest.approx(mean + half[place], abs=1e-4)
 
 
-def test_runs_that_were_made_one_by_one_can_be_compared(library):
-    children = [item.id for item in library.shelf.items() if item.parent == "comparison"]
-    chosen, whole = library.compare(children), library.document("comparison")
+def test_runs_that_were_made_one_by_one_can_be_compared(explorer):
+    children = [item.id for item in explorer.shelf.items() if item.parent == "comparison"]
+    chosen, whole = explorer.compare(children), explorer.document("comparison")
     assert [entry["entry"] for entry in chosen["entries"]] == [
         entry["entry"] for entry in whole["entries"]
     ]
     for ours, known in zip(chosen["differences"], whole["differences"], strict=True):
         assert ours["each"] == known["each"]
         assert ours["clients"] == known["clients"]
-    mixed = library.compare(["credit", children[2]])  # one algorithm and seed, twice
+    mixed = explorer.compare(["credit", children[2]])  # one algorithm and seed, twice
     assert len(mixed["entries"]) == 2
 
 
-def test_tables_are_those_of_the_report(library, shelf):
+def test_tables_are_those_of_the_report(explorer, shelf):
     results = open_comparison(shelf / "comparison").results
-    assert library.table("comparison", "csv") == comparison_csv(results)
-    assert library.table("comparison", "latex") == comparison_latex(results)
+    assert explorer.table("comparison", "csv") == comparison_csv(results)
+    assert explorer.table("comparison", "latex") == comparison_latex(results)
 
 
-def test_a_search_is_its_front(library, search):
-    document = library.document("search")
+def test_a_search_is_its_front(explorer, search):
+    document = explorer.document("search")
     front = unpacked(document["front"]["objectives"])
     np.testing.assert_allclose(front, search.front.vectors, atol=1e-6)
     for weight in (0.0, 0.5, 1.0):
-        judged = library.judge("search", None, [weight, 1 - weight])
+        judged = explorer.judge("search", None, [weight, 1 - weight])
         assert judged["point"] == search.front.choose([weight, 1 - weight])
         assert not judged["made"]
     assert document["history"]["hypervolume"] == [e["hypervolume"] for e in search.history]
 
 
-def test_documents_are_json_without_nan(library):
-    for item in library.shelf.items():
-        json.dumps(library.document(item.id), allow_nan=False)
+def test_documents_are_json_without_nan(explorer):
+    for item in explorer.shelf.items():
+        json.dumps(explorer.document(item.id), allow_nan=False)

@@ -10,7 +10,7 @@ import pytest
 from comity.core.locks import held, holder_of
 from comity.errors import UserError
 from comity.explore.items import Shelf, index
-from comity.explore.library import Library
+from comity.explore.explorer import Explorer
 from comity.runs.cross import cross_models
 from comity.runs.directory import Run
 
@@ -105,18 +105,18 @@ def test_files_of_another_form_are_named(credit, tmp_path):
     shutil.copytree(credit.path, path)
     (path / "cross.json").write_text('{"clients": 3}')
     with pytest.raises(UserError, match=f"{path} is damaged, or of another version"):
-        Library([path]).document("run")
+        Explorer([path]).document("run")
 
 
 def test_a_document_is_made_again_when_something_was_added(credit, tmp_path):
     path = tmp_path / "run"
     shutil.copytree(credit.path, path)
-    library = Library([path])
-    assert library.document("run")["cross"] is None
-    assert library.document("run") is library.document("run")
+    explorer = Explorer([path])
+    assert explorer.document("run")["cross"] is None
+    assert explorer.document("run") is explorer.document("run")
     run = Run.open(path)
     run.save_json("cross.json", cross_models(run))
-    cross = library.document("run")["cross"]
+    cross = explorer.document("run")["cross"]
     assert cross["by_client"][1][1] == pytest.approx(
         run.results["per_client"][1]["scalarised"], abs=1e-5
     )

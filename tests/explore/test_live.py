@@ -12,7 +12,7 @@ import time
 
 import pytest
 
-from comity.explore.library import Library
+from comity.explore.explorer import Explorer
 from comity.runs.directory import Run
 
 ARGUMENTS = [
@@ -57,8 +57,8 @@ def test_a_run_is_followed_until_it_is_killed(going, tmp_path):
     path = tmp_path / "run"
     history = path / "history.jsonl"
     wait(lambda: history.is_file() and b"\n" in history.read_bytes())
-    library = Library([path])
-    document = library.document("run")
+    explorer = Explorer([path])
+    document = explorer.document("run")
     state = document["state"]
     assert (state["state"], state["of"]) == ("running", 400)
     assert f"process {going.pid}" in state["holder"]
@@ -66,7 +66,7 @@ def test_a_run_is_followed_until_it_is_killed(going, tmp_path):
     assert document["exports"] == []
     assert document["clients"]["name"] == ["0", "1"]
     seen = document["history"]["rounds"][-1]
-    news = wait(lambda: (n := library.since("run", seen))["history"]["rounds"] and n)
+    news = wait(lambda: (n := explorer.since("run", seen))["history"]["rounds"] and n)
     assert news["history"]["rounds"][0] == seen + 1
     assert news["history"]["mean"]["kept"][0] is not None
     assert news["state"]["done"] > state["done"]
@@ -74,11 +74,11 @@ def test_a_run_is_followed_until_it_is_killed(going, tmp_path):
     assert news["state"]["bytes_up"] > 0
     os.kill(going.pid, signal.SIGKILL)
     going.wait()
-    state = library.since("run", seen)["state"]
+    state = explorer.since("run", seen)["state"]
     assert state["state"] == "interrupted"
     assert state["resume"] == f"comity resume {path}"
     assert state["seconds_left"] is None
-    assert library.since("run", 10_000)["reset"]
+    assert explorer.since("run", 10_000)["reset"]
 
 
 def test_a_run_that_ends_becomes_a_finished_one(tmp_path):
@@ -87,15 +87,15 @@ def test_a_run_that_ends_becomes_a_finished_one(tmp_path):
     process = start(tmp_path, *arguments, "--out", path)
     try:
         wait(lambda: (path / "config.toml").is_file())
-        library = Library([path])
-        assert library.document("run")["state"]["state"] in ("running", "interrupted", "finished")
-        wait(lambda: library.since("run", 0)["state"]["state"] == "finished")
+        explorer = Explorer([path])
+        assert explorer.document("run")["state"]["state"] in ("running", "interrupted", "finished")
+        wait(lambda: explorer.since("run", 0)["state"]["state"] == "finished")
     finally:
         process.wait()
-    document = library.document("run")
+    document = explorer.document("run")
     assert document["verdict"]["sentences"] == Run.open(path).results["verdict"]["sentences"]
     assert document["state"]["seconds"] > 0
-    assert library.judge("run", 1, None)["made"] is False
+    assert explorer.judge("run", 1, None)["made"] is False
 
 
 def test_the_organisers_directory_shows_its_status(tmp_path, credit):
@@ -106,12 +106,12 @@ def test_the_organisers_directory_shows_its_status(tmp_path, credit):
     site = {"answered": 2, "bytes": 10, "seconds": 0.5, "last_seen": 3.0, "fault": "late"}
     status = {"exchange": "round 2: round", "updated": 4.0, "sites": {"Banco <b>": site}}
     (path / "status.json").write_text(json.dumps({**status, "events": ["Banco: late"]}))
-    document = Library([path]).document("served")
+    document = Explorer([path]).document("served")
     assert document["site_status"]["sites"] == [{"name": "Banco <b>", "rounds": 2, **site}]
     assert document["site_status"]["events"] == ["Banco: late"]
     assert document["clients"]["preference"] is None
     assert document["state"]["resume"].startswith(f"comity serve {path}/federation.toml")
-    assert Library([path]).since("served", 0)["site_status"] == document["site_status"]
+    assert Explorer([path]).since("served", 0)["site_status"] == document["site_status"]
 
 
 def test_a_comparison_that_goes_on_counts_its_runs(tmp_path, shelf):
@@ -119,9 +119,9 @@ def test_a_comparison_that_goes_on_counts_its_runs(tmp_path, shelf):
     shutil.copytree(shelf / "comparison", path)
     (path / "comparison.json").unlink()
     (path / "fedavg_interior" / "seed-2" / "results.json").unlink()
-    document = Library([path]).document("comparison")
+    document = Explorer([path]).document("comparison")
     state = document["state"]
     assert (state["state"], state["done"], state["of"]) == ("interrupted", 5, 6)
     assert document["entries"] == []
-    whole = Library([shelf / "comparison"]).document("comparison")
+    whole = Explorer([shelf / "comparison"]).document("comparison")
     assert document.keys() == whole.keys()

@@ -12,7 +12,7 @@ import pytest
 from comity.errors import UserError
 from comity.explore import saving
 from comity.explore.assets import files, inert, modules, saved_page
-from comity.explore.library import Library
+from comity.explore.explorer import Explorer
 from comity.explore.saving import MOST_BYTES, save_page, saved_data
 from tests.explore.conftest import CREDIT, STEPS, finished
 
@@ -44,16 +44,16 @@ class Scripts(HTMLParser):
 @pytest.fixture(scope="module")
 def page(shelf, tmp_path_factory):
     path = tmp_path_factory.mktemp("saved") / "page.html"
-    assert save_page(Library([shelf]), path) == [f"Page: {path}"]
+    assert save_page(Explorer([shelf]), path) == [f"Page: {path}"]
     return path
 
 
-def test_a_saved_page_holds_documents_and_grids(page, library):
+def test_a_saved_page_holds_documents_and_grids(page, explorer):
     assert page.stat().st_size < MOST_BYTES
     data = json.loads(Scripts(page.read_text()).scripts["application/json"])
-    assert data["items"].keys() == {item.id for item in library.shelf.items()}
-    assert data["items"]["credit"] == json.loads(json.dumps(library.document("credit")))
-    assert data["grids"]["spanning/1"] == json.loads(json.dumps(library.grid("spanning", 1)))
+    assert data["items"].keys() == {item.id for item in explorer.shelf.items()}
+    assert data["items"]["credit"] == json.loads(json.dumps(explorer.document("credit")))
+    assert data["grids"]["spanning/1"] == json.loads(json.dumps(explorer.grid("spanning", 1)))
     assert data["grids"]["credit/2"]["made"] is False
     assert data["reduced"] == []
 
@@ -95,7 +95,7 @@ def test_hostile_names_of_clients_and_directories_are_data(tmp_path):
     names = [HOSTILE, "b"]
     place = tmp_path / "<b>&"
     finished(place, problem=CREDIT, clients=2, rounds=1, algorithm="fedavg", names=names, **STEPS)
-    data = saved_data(Library([place]))
+    data = saved_data(Explorer([place]))
     (document,) = data["items"].values()
     assert document["clients"]["name"] == names
     assert re.fullmatch(r"[\w.+=~-]+", document["id"])
@@ -107,24 +107,24 @@ def test_hostile_names_of_clients_and_directories_are_data(tmp_path):
     assert document["commands"]["report"] == f"comity report '{place}'"
 
 
-def test_a_page_that_would_be_too_large_is_reduced_and_says_so(library, monkeypatch):
+def test_a_page_that_would_be_too_large_is_reduced_and_says_so(explorer, monkeypatch):
     base = len(saved_page({})) + 20_000
-    documents = sum(len(inert(library.document(item.id))) for item in library.shelf.items())
+    documents = sum(len(inert(explorer.document(item.id))) for item in explorer.shelf.items())
     monkeypatch.setattr(saving, "MOST_BYTES", base + documents + 60_000)
-    data = saved_data(library)
+    data = saved_data(explorer)
     (sentence,) = data["reduced"]
     assert re.fullmatch(r"Models were tried at up to \d+ preferences and \d+ .*", sentence)
     assert len(saved_page(data)) < base + documents + 60_000
     monkeypatch.setattr(saving, "MOST_BYTES", base + documents // 2)
-    data = saved_data(library)
+    data = saved_data(explorer)
     assert any("is left out" in sentence for sentence in data["reduced"])
     assert data["items"].keys() == {line["id"] for line in data["index"]["items"]}
     assert len(saved_page(data)) < base + documents // 2
 
 
-def test_an_existing_file_is_not_overwritten(library, tmp_path):
+def test_an_existing_file_is_not_overwritten(explorer, tmp_path):
     (tmp_path / "page.html").write_text("mine")
     with pytest.raises(UserError, match="exists already"):
-        save_page(library, tmp_path / "page.html")
+        save_page(explorer, tmp_path / "page.html")
     with pytest.raises(UserError, match=r"must end in \.html"):
-        save_page(library, tmp_path / "page.txt")
+        save_page(explorer, tmp_path / "page.txt")

@@ -29,15 +29,15 @@ def explore(
     ] = True,
 ) -> None:
     """Show runs on a page: move a preference, watch a federation, take a model home."""
-    from comity.explore.library import Library
+    from comity.explore.explorer import Explorer
 
-    library = Library(paths)
-    for item in library.shelf.named():
-        library.document(item.id)  # damage shows now, not in the browser
+    explorer = Explorer(paths)
+    for item in explorer.shelf.named():
+        explorer.document(item.id)  # damage shows now, not in the browser
     if save is not None:
         from comity.explore.saving import save_page
 
-        for sentence in save_page(library, save):
+        for sentence in save_page(explorer, save):
             print(sentence)
         return
     if find_spec("starlette") is None or find_spec("uvicorn") is None:
@@ -52,4 +52,4 @@ def explore(
     print(f"Page: {place}\nOnly this machine can open it. Ctrl-C ends it.", flush=True)
     if browser:
         webbrowser.open(place)
-    server.server_of(library, bound, token).run(sockets=[bound])
+    server.server_of(explorer, bound, token).run(sockets=[bound])

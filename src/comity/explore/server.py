@@ -21,7 +21,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from comity.errors import UserError
 from comity.explore.assets import files, served_page
-from comity.explore.library import Library
+from comity.explore.explorer import Explorer
 
 HOST = "127.0.0.1"
 _HEADERS = {
@@ -35,7 +35,7 @@ _HEADERS = {
 _STRICT = "default-src 'none'; frame-ancestors 'none'"
 _LONGEST = 8_192  # characters of a query
 
-Answer = Callable[[Library, "Query"], Response]
+Answer = Callable[[Explorer, "Query"], Response]
 
 
 class Query:
@@ -93,23 +93,23 @@ def _number(name: str, text: str) -> float:
 # -- answers -------------------------------------------------------------------------------
 
 
-def _index(library: Library, query: Query) -> Response:
-    return _json(library.index())
+def _index(explorer: Explorer, query: Query) -> Response:
+    return _json(explorer.index())
 
 
-def _item(library: Library, query: Query) -> Response:
+def _item(explorer: Explorer, query: Query) -> Response:
     since = query.integer("since")
     id = query.text("id")
-    return _json(library.document(id) if since is None else library.since(id, since))
+    return _json(explorer.document(id) if since is None else explorer.since(id, since))
 
 
-def _mixing(library: Library, query: Query) -> Response:
-    return _json(library.matrices(query.text("id"), query.needed("round")))
+def _mixing(explorer: Explorer, query: Query) -> Response:
+    return _json(explorer.matrices(query.text("id"), query.needed("round")))
 
 
-def _judge(library: Library, query: Query) -> Response:
+def _judge(explorer: Explorer, query: Query) -> Response:
     return _json(
-        library.judge(
+        explorer.judge(
             query.text("id"),
             query.integer("client"),
             query.reals("preference"),
@@ -119,24 +119,24 @@ def _judge(library: Library, query: Query) -> Response:
     )
 
 
-def _grid(library: Library, query: Query) -> Response:
-    return _json(library.grid(query.text("id"), query.needed("client")))
+def _grid(explorer: Explorer, query: Query) -> Response:
+    return _json(explorer.grid(query.text("id"), query.needed("client")))
 
 
-def _export(library: Library, query: Query) -> Response:
-    name, content = library.export(
+def _export(explorer: Explorer, query: Query) -> Response:
+    name, content = explorer.export(
         query.text("id"), query.needed("client"), query.text("format"), query.reals("preference")
     )
     headers = {"Content-Disposition": f'attachment; filename="{name}"'}
     return Response(content, media_type="application/octet-stream", headers=headers)
 
 
-def _table(library: Library, query: Query) -> Response:
-    return Response(library.table(query.text("id"), query.text("format")), media_type="text/plain")
+def _table(explorer: Explorer, query: Query) -> Response:
+    return Response(explorer.table(query.text("id"), query.text("format")), media_type="text/plain")
 
 
-def _compare(library: Library, query: Query) -> Response:
-    return _json(library.compare(query.text("ids").split(",")))
+def _compare(explorer: Explorer, query: Query) -> Response:
+    return _json(explorer.compare(query.text("ids").split(",")))
 
 
 ANSWERS: dict[str, Answer] = {
@@ -163,26 +163,26 @@ def _json(value: Any, status: int = 200) -> Response:
 # -- the application -----------------------------------------------------------------------
 
 
-def application(library: Library, token: str, port: int) -> ASGIApp:
+def application(explorer: Explorer, token: str, port: int) -> ASGIApp:
     """Return the application.
 
     Args:
-        library: What there is to see.
+        explorer: What there is to see.
         token: Secret first part of every address.
         port: Port at which it is served, for the check of the host's name.
     """
     routes = [Route("/", _page), Route("/page/{name:path}", _file)]
-    routes += [Route(f"/{name}", _endpoint(library, each)) for name, each in ANSWERS.items()]
+    routes += [Route(f"/{name}", _endpoint(explorer, each)) for name, each in ANSWERS.items()]
     inner = Starlette(routes=routes, middleware=[Middleware(GZipMiddleware, minimum_size=1_000)])
     return _Guard(inner, token, {f"{HOST}:{port}", f"localhost:{port}"})
 
 
-def _endpoint(library: Library, answer: Answer) -> Callable[[Request], Awaitable[Response]]:
+def _endpoint(explorer: Explorer, answer: Answer) -> Callable[[Request], Awaitable[Response]]:
     async def endpoint(request: Request) -> Response:
         try:
             if len(request.url.query) > _LONGEST:
                 raise UserError("the address is too long.")
-            return await run_in_threadpool(answer, library, Query(request))
+            return await run_in_threadpool(answer, explorer, Query(request))
         except UserError as error:
             return _json({"error": str(error)}, 400)
 
@@ -272,17 +272,17 @@ def listen(port: int) -> socket.socket:
     return bound
 
 
-def server_of(library: Library, bound: socket.socket, token: str) -> uvicorn.Server:
+def server_of(explorer: Explorer, bound: socket.socket, token: str) -> uvicorn.Server:
     """Return the server; its method ``run`` takes the socket.
 
     Args:
-        library: What there is to see.
+        explorer: What there is to see.
         bound: The socket.
         token: Secret first part of every address.
     """
     port = bound.getsockname()[1]
     config = uvicorn.Config(
-        application(library, token, port), log_level="error", access_log=False, lifespan="off",
+        application(explorer, token, port), log_level="error", access_log=False, lifespan="off",
         server_header=False, timeout_graceful_shutdown=2, loop="asyncio", http="h11", ws="none",
     )  # fmt: skip
     return uvicorn.Server(config)

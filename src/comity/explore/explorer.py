@@ -29,7 +29,7 @@ def _readable(item: Item) -> Iterator[None]:
         ) from error
 
 
-class Library:
+class Explorer:
     """Answers about items, one at a time; what is finished is read once.
 
     Args:
