@@ -9,8 +9,8 @@ import pytest
 
 from comity.core.locks import held, holder_of
 from comity.errors import UserError
-from comity.explore.items import Shelf, index
 from comity.explore.explorer import Explorer
+from comity.explore.items import Shelf, index
 from comity.runs.cross import cross_models
 from comity.runs.directory import Run
 

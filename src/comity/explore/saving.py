@@ -8,8 +8,8 @@ from typing import Any
 
 from comity.errors import UserError
 from comity.explore.assets import inert, saved_page
-from comity.explore.items import Item
 from comity.explore.explorer import Explorer
+from comity.explore.items import Item
 from comity.runs.export import write_new
 
 MOST_BYTES = 5_000_000
