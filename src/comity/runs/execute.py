@@ -242,9 +242,10 @@ def _round_event(
         everyone = len(handed_over) == len(preferences)
         clients = range(len(preferences)) if everyone else entry["clients"]
         honest = _honest(configuration, clients)
-        if honest.any():
-            values = (handed_over * preferences[list(clients)]).sum(axis=1)
-            metrics["validated"] = float(values[honest].mean())
+        validated = handed_over[honest]
+        if len(validated) and np.isfinite(validated).all():  # else not all are validated yet
+            values = (validated * preferences[list(clients)][honest]).sum(axis=1)
+            metrics["validated"] = float(values.mean())
     return RoundEvent(
         **source,
         round=entry["round"],

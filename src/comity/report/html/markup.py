@@ -159,7 +159,7 @@ def page(title: str, body: Sequence[str], script: str | None = None) -> str:
 <body>
 <main>
 {"".join(body)}
-<p class="note">To move preferences and thresholds, scrub rounds and take models home, call
+<p class="note">To look closer, round by round and client by client, and to take models home, call
 <code>comity explore</code> with the directory of this page.</p>
 </main>
 {plotly}{charts}</body>
