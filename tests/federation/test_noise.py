@@ -253,9 +253,11 @@ def test_a_server_gets_nothing_by_asking_for_something_else(tmp_path):
     """No exchange but a round has models or figures in its answer."""
     configuration = configuration_of(**PEOPLE, privacy={"epsilon": 8.0})
     deployment = Deployment(configuration, tmp_path)
-    request = deployment.loop.servers[0].request()[0].only([0])
-    for exchange in ("survey", "collect", "finish", "end"):
-        message = deployment.agreement.request_message(exchange, request)
+    server = deployment.loop.servers[0]
+    first, last, end = server.request()[0], server.last_request()[0], server.end()
+    requests = {"survey": first, "collect": last, "finish": last, "end": end}
+    for exchange, request in requests.items():
+        message = deployment.agreement.request_message(exchange, request.only([0]))
         sealed = seal(message, FEDERATION, deployment.agreement.layout)
         answer = deployment.sites["bank-a"].answer(sealed)
         assert len(answer) < 400, exchange

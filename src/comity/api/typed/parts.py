@@ -153,16 +153,16 @@ class PrivacySettings(TypedDict, total=False):
 
     epsilon: float
     """Largest epsilon of a client over the whole run; 0: noise decides (default: 0.0; at least
-    0)."""
+    0, at most 1000000.0)."""
     noise: float
     """Noise multiplier: standard deviation of each coordinate's noise in units of clip; filled
-    in from epsilon (default: 0.0; at least 0, at most 1000000000.0)."""
+    in from epsilon (default: 0.0; at least 0, at most 1000000.0)."""
     delta: float
-    """Probability with which epsilon may be exceeded (default: 1e-05; at least 1e-300, below
+    """Probability with which epsilon may be exceeded (default: 1e-05; at least 1e-15, below
     1)."""
     clip: float
     """Largest length of an update; longer ones are scaled down to it (default: 1.0; above 0,
-    at most 1000000000.0)."""
+    at most 1000000.0)."""
 
 
 class ScaledMeanSettings(TypedDict, total=False):
