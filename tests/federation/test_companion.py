@@ -28,6 +28,7 @@ from comity.federation.server import Server
 from comity.runs.directory import Run
 from comity.runs.execute import execute
 from comity.searches.configuration import configure_search
+from tests.events import stopping
 from tests.federation.test_deployed import (
     LOSSES,
     Deployment,
@@ -289,13 +290,9 @@ def test_stop_anywhere_and_any_number_of_workers(name, problem, tmp_path):
     configuration = settings(name, problem, 0.5, participation=0.75)
     whole = contents(execute(Run.create(tmp_path / "whole", configuration)))
 
-    def stop(done: int, total: int, text: str) -> None:
-        if done == 1:
-            raise KeyboardInterrupt
-
     broken = Run.create(tmp_path / "broken", configuration)
     with pytest.raises(KeyboardInterrupt):
-        execute(broken, on_round=stop)
+        execute(broken, notify=stopping(1))
     assert contents(resume(broken.path)) == whole
     if name == "fedavg":
         assert contents(execute(Run.create(tmp_path / "two", configuration), workers=2)) == whole
