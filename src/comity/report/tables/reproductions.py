@@ -203,14 +203,13 @@ def measured_table(tables: Mapping[str, Mapping[str, Any]]) -> Table:
     places = sorted({str(PurePosixPath(entry["file"]).parent) for entry in entries})
     caption = f"Figures: files in {', '.join(places)} of the repository." if places else None
     table = empty_table("Measured", caption)
-    for heading in ("table", "problem", "measured", "figures"):
+    for heading in ("table", "problem", "measured"):
         table.add_column(heading)
     for entry in entries:
         problem = " ".join(filter(None, (entry["problem"], entry["part"])))
         seeds = f"{entry['seeds']} {'seed' if entry['seeds'] == 1 else 'seeds'}"
         version = f"{entry['version']} ({entry['commit']})"
         about = ", ".join((seeds, entry["protocol"], version))
-        table.add_row(
-            *map(Text, (entry["table"], problem, about, PurePosixPath(entry["file"]).name))
-        )
+        about = f"{about}: {PurePosixPath(entry['file']).name}"
+        table.add_row(*map(Text, (entry["table"], problem, about)))
     return table
