@@ -171,6 +171,11 @@ def test_a_printed_table_beside_ours(comity):
                   "--out", "t")  # fmt: skip
     assert "993.9" in done.stdout
     assert "983.1" in done.stdout
+    assert [line.split()[:2] for line in done.stdout.splitlines()].count(["random", "weights"]) == 4
+    done = comity("reproduce", "thesis-3.2", "--seeds", "1", "--rows", "3/10k,alone", *settings,
+                  "--out", "t", "--protocol", "paper")  # fmt: skip
+    assert "paper's" in done.stdout
+    assert "defaults" not in done.stdout
     done = comity("reproduce", "thesis-3.3", "--seeds", "1", "--rows", "3/10k,alone", *settings,
                   "--out", "t", "--json")  # fmt: skip
     rows = json.loads(done.stdout)["rows"]

@@ -34,6 +34,14 @@ def test_rows_are_entries_of_a_comparison_of_searches():
     assert campaign.plans["paper"] == {**ours, "harvest": False, "keep": "last"}
 
 
+def test_one_protocol_alone():
+    only = plan("thesis-3.2", rows=["alone"], protocol="paper").plans
+    both = plan("thesis-3.2", rows=["alone"]).plans
+    assert only == {"paper": both["paper"]}
+    with pytest.raises(UserError, match="protocol 'mine'"):
+        plan("thesis-3.2", protocol="mine")
+
+
 @pytest.mark.parametrize("values", [{"only": "halfcheetah"}, {"rows": ["9/10k"]}])
 def test_what_a_table_does_not_have_is_refused(values):
     with pytest.raises(UserError, match="of this table"):

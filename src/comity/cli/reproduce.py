@@ -76,7 +76,7 @@ def reproduce(
         if table not in {*federations.TABLES, *clusterings.TABLES}:
             raise UserError(f"--preferences means nothing for {table}: the table has its own.")
         values["preferences"] = values["preferences"].split()
-    if "protocol" in values and table not in federations.TABLES:
+    if "protocol" in values and table not in {*federations.TABLES, *searches.TABLES}:
         raise UserError(f"--protocol means nothing for {table}: it has one, or its runs show both.")
     callbacks = loggers_of(values)
     apply_settings(values, settings)

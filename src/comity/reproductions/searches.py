@@ -38,6 +38,12 @@ ROWS = {
 
 DEFAULT_ROWS = ("3/10k", "3/10k/warm", "alone")
 PROTOCOLS: dict[str, dict[str, Any]] = {"paper": {"harvest": False, "keep": "last"}, "ours": {}}
+COLUMNS = {
+    "paper": ("paper_protocol", "random_control_paper"),
+    "ours": ("our_defaults", "random_control"),
+}
+"""Columns of each protocol in our table: the row itself, and its control."""
+
 PROBLEMS = {
     "deep-sea-treasure": ("DST", 100_000),
     "minecart-deterministic": ("DMC", 150_000),
@@ -76,23 +82,29 @@ def plan(
     only: str = "deep-sea-treasure",
     seeds: int | Sequence[int] = 3,
     rows: Sequence[str] | None = None,
+    protocol: str | None = None,
     **settings: Any,
 ) -> Campaign[SearchComparison]:
-    """Plan a table of searches: its rows under both protocols.
+    """Plan a table of searches: its rows under both protocols, or one.
 
     Args:
         table: One of `TABLES`.
         only: The problem.
         seeds: Number of seeds, or the seeds.
         rows: Some of `ROWS`; None: `DEFAULT_ROWS`.
+        protocol: One of `PROTOCOLS`; None: both.
         **settings: Settings of all searches.
     """
     if only not in PROBLEMS:
         raise unknown("problem of this table", only, PROBLEMS)
+    if protocol is not None and protocol not in PROTOCOLS:
+        raise unknown("protocol", protocol, PROTOCOLS)
     entries = {row: _entry(row, only, settings) for row in choose_rows(rows, ROWS, DEFAULT_ROWS)}
     searches = [*entries.values(), *map(_control, entries.values())]
     common = {**settings, "problem": only, "generators": searches, "seeds": seeds}
-    plans = {name: {**common, **protocol} for name, protocol in PROTOCOLS.items()}
+    plans = {
+        name: {**common, **values} for name, values in PROTOCOLS.items() if protocol in (None, name)
+    }
 
     def tabulate(comparisons: Mapping[str, SearchComparison]) -> dict[str, Any]:
         return _tabulate(table, only, entries, comparisons)
@@ -147,35 +159,34 @@ def _tabulate(
         for protocol, comparison in comparisons.items()
     }
     about_igd = _measure_igd(metrics, comparisons) if "igd" in TABLES[table][1] else {}
-    first = comparisons["paper"].results
+    one = next(iter(comparisons.values()))
+    first = one.results
     searches = {*entries.values(), *map(_control, entries.values())}
-    missing = searches - (set(metrics["paper"]) & set(metrics["ours"]))
+    missing = {search for search in searches for held in metrics.values() if search not in held}
     if missing:
-        path = comparisons["paper"].path.parent
-        raise UserError(f"{path} holds other searches: {sorted(missing)}.")
+        raise UserError(f"{one.path.parent} holds other searches: {sorted(missing)}.")
     rows = [
         {
             "row": row,
             "measure": measure,
             "seeds": first["rows"][0]["seeds"],
             "printed": dict(zip(("mean", "std"), figures[row, measure], strict=True)),
-            "paper_protocol": metrics["paper"][entry][measure],
-            "our_defaults": metrics["ours"][entry][measure],
-            "random_control": metrics["ours"][_control(entry)][measure],
-            "random_control_paper": metrics["paper"][_control(entry)][measure],
+            **{
+                column: metrics[name][search][measure]
+                for name in comparisons
+                for column, search in zip(COLUMNS[name], (entry, _control(entry)), strict=True)
+            },
             "optimum": first.get("optimum", {}).get(measure),
         }
         for measure in TABLES[table][1]
         for row, entry in entries.items()
-        if measure in metrics["paper"][entry]
     ]
     return {
         "table": table,
         "problem": problem,
         "models": {
             "printed": "last",
-            "paper_protocol": _models(comparisons["paper"]),
-            "our_defaults": _models(comparisons["ours"]),
+            **{COLUMNS[name][0]: _models(each) for name, each in comparisons.items()},
         },
         "reference_point": first["reference_point"],
         "reference_point_source": REFERENCE_POINT

@@ -116,9 +116,12 @@ class SearchReproductionRow(TypedDict):
     measure: str
     row: str
     printed: PrintedValue
-    paper_protocol: PrintedValue
-    our_defaults: PrintedValue
-    random_control: PrintedValue
+    paper_protocol: NotRequired[PrintedValue]
+    our_defaults: NotRequired[PrintedValue]
+    random_control_paper: NotRequired[PrintedValue]
+    """The same search as under ``paper_protocol`` with random weights."""
+    random_control: NotRequired[PrintedValue]
+    """The same search as under ``our_defaults`` with random weights."""
     optimum: float | None
 
 

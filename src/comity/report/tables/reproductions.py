@@ -147,19 +147,22 @@ def search_reproduction_table(results: Mapping[str, Any]) -> Table:
     content = cast(SearchReproductionResults, results)
     table = empty_table(
         f"{content['table']} on {content['problem']}",
-        "Rows: clients/steps between averagings. Random weights: the same search with our "
-        f"defaults and random weights. {reproduction_caption(content, content['reference_point'])}",
+        "Rows: clients/steps between averagings; below each its control, the same search with "
+        f"random weights. {reproduction_caption(content, content['reference_point'])}",
     )
     for heading in ("measure", "row"):
         table.add_column(heading, no_wrap=True)
-    columns = ("printed", "paper_protocol", "our_defaults")
-    headings = [model_heading(content, column) for column in columns]
-    for heading in (*headings, "random weights", "optimum"):
-        table.add_column(heading, justify="right")
+    for column in content["models"]:
+        table.add_column(model_heading(content, column), justify="right")
+    table.add_column("optimum", justify="right")
     for row in content["rows"]:
-        ours = (row["paper_protocol"], row["our_defaults"], row["random_control"])
-        cells = [mean_and_std(column) for column in (row["printed"], *ours)]
+        ours = [row[column] for column in ("paper_protocol", "our_defaults") if column in row]
+        controls = [
+            row[column] for column in ("random_control_paper", "random_control") if column in row
+        ]
+        cells = [mean_and_std(value) for value in (row["printed"], *ours)]
         table.add_row(row["measure"], row["row"], *cells, number(row["optimum"]))
+        table.add_row("", "  random weights", "", *map(mean_and_std, controls))
     return table
 
 
