@@ -209,6 +209,7 @@ class Supervised:
             steps = bounds[number + 1] - bounds[number]
             if phase.passes is not None:
                 steps = np.where(left > 0, self._steps_of_passes(phase.passes, fleet, rows), 0)
+            steps = steps * phase.repeat
             if phase.steps is not None:
                 steps = np.minimum(steps, phase.steps)
             self._optimiser_steps[rows] += steps
@@ -239,7 +240,7 @@ class Supervised:
         """Return copies of the models, each trained on one objective in the first phase."""
         count = len(self._problem.objectives)
         copies = fleet.select(np.repeat(rows, count)).clone()
-        steps = np.maximum(task.goal - self._steps[rows], 0)
+        steps = np.maximum(task.goal - self._steps[rows], 0) * task.phases[0].repeat
         self._optimiser_steps[rows] = steps
         for places in self._cohorts(rows, steps):
             inside = (places[:, None] * count + np.arange(count)).ravel()
@@ -267,8 +268,9 @@ class Supervised:
     def _run(self, models: Fleet, plan: PhasePlan) -> None:
         """Take the steps of a plan on fresh batches, in place."""
         purpose = f"batches {plan.number}" if plan.number else "batches"
-        most = int(plan.steps.max())
-        batches = self._data.batches(plan.owners, most, purpose, plan.task.round)
+        most, repeat = int(plan.steps.max()), plan.phase.repeat
+        batches = self._data.batches(plan.owners, -(-most // repeat), purpose, plan.task.round)
+        batches = batches.repeat_interleave(repeat, dim=1) if repeat > 1 else batches
         self._count_skipped(plan, batches)
         self._descent.run(models, plan, batches)
 
