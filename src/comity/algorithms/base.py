@@ -145,7 +145,8 @@ class Algorithm(Settings):
     communicates: ClassVar[bool] = True
     """Models travel. If not, every client trains alone and `mix` is not called."""
     sends: ClassVar[tuple[str, ...]] = ("*",)
-    """Tensors that travel, as patterns of names; all others never leave their client."""
+    """Tensors that travel, as patterns of names; all others never leave their client. Where the
+    names depend on the network, override `travelling`."""
     receive_as: ClassVar[Mapping[str, str]] = {}
     """New prefixes of received tensors, by old prefix; other tensors keep their names."""
     statistics: ClassVar[tuple[str, ...]] = ()
@@ -231,6 +232,14 @@ class Algorithm(Settings):
         Parameters that no gradient shall train have ``requires_grad = False``.
         """
         return model
+
+    def travelling(self, module: nn.Module) -> Sequence[str]:
+        """Return the tensors that travel, as patterns of names; all parties compute them alike.
+
+        Args:
+            module: what `build` returned. Its structure counts, not its values.
+        """
+        return self.sends
 
     def predictor(self, module: nn.Module, preference: FloatArray) -> nn.Module:
         """Return a plain module that predicts at a client's preference.

@@ -71,15 +71,15 @@ class Clients:
         self._local_phases = self._algorithm.local_phases(problem)
         self._survey_client = self._algorithm.survey_client(problem)
         self._on_receipt = self._algorithm.on_receipt(problem)
+        self._sends = self._algorithm.travelling(configuration.get_module())
         self._mechanism = mechanism_of(configuration, draw)
         self._uplink = Uplink(Travel(configuration), self._models, self._mechanism is not None)
         self._incidents: dict[int, str] = {}
         self._surveyed: Receipt | None = None
         self._declined = np.zeros(count, dtype=bool)
         self._kept_value = np.full((count, objectives), -np.inf)
-        names = ("received", "trained")
-        self._validation = {name: np.full((count, objectives), np.nan) for name in names}
-        self._validated = {name: np.zeros(count, dtype=bool) for name in names}
+        self._validated = {name: np.zeros(count, dtype=bool) for name in ("received", "trained")}
+        self._validation = {n: np.full((count, objectives), np.nan) for n in self._validated}
         self._rounds = np.zeros(count, dtype=np.int64)
         self._validation_steps = np.zeros(count, dtype=np.int64)
         # validation counts against the steps of a client only if it decides which model is held
@@ -124,7 +124,7 @@ class Clients:
         rows = self._rows(request.clients)
         models = self._selection.kept if self.configuration.keep == "best" else self._models
         models, statistics = models.select(rows), {"size": self._learner.sizes[rows]}
-        return ClientUpdate(request.clients, models.group(*self._algorithm.sends), statistics)
+        return ClientUpdate(request.clients, models.group(*self._sends), statistics)
 
     def finish(self, request: RoundRequest, extra_rounds: int) -> ClientUpdate:
         """Receive models for the last time, and fine-tune for ``extra_rounds`` rounds."""
@@ -244,7 +244,7 @@ class Clients:
         if request.alone or not self._algorithm.communicates:
             return ClientUpdate(request.clients, None, statistics)
         own = self._models.select(rows)
-        models = own.group(*self._algorithm.sends) if copies is None else copies
+        models = own.group(*self._sends) if copies is None else copies
         companions = self._learner.companions()
         if companions is not None:
             models = Fleet({**models.tensors, **companions.select(rows).tensors})
