@@ -63,6 +63,10 @@ class PFedMe(Algorithm):
     personal_rate: float = setting(0.05, "η_p: step size of θ", above=0)
     server_rate: float = setting(1.0, "β: length of the server's step", above=0)
 
+    @property
+    def needs_server(self) -> str:
+        return "steps from one model that all clients hold"
+
     def build(self, model: nn.Module, problem: Problem) -> nn.Module:
         return Envelope(model)
 
