@@ -7,8 +7,21 @@ import torch
 
 from comity.algorithms import make
 from comity.core.phases import View
+from comity.core.storage import strip_prefix
+from comity.errors import UserError
 from tests.algorithms.referee import RATE, ROUNDS, Referee, ends, federated, mean
-from tests.tiny import ANSWERS, Number, assert_sends, fleet_of, held, learn, one_step
+from tests.tiny import (
+    ANSWERS,
+    NORMS,
+    Number,
+    assert_sends,
+    batches_of,
+    fleet_of,
+    held,
+    learn,
+    objective_of,
+    one_step,
+)
 from tests.vectors import PER_FEDAVG, fleet, round_of
 
 
@@ -160,6 +173,33 @@ def test_a_batch_that_is_too_small_is_used_whole():
         start = learn(algorithm, learner, models, problem)
         assert models.finite().all()
         assert (models.group("model.*").distance(start.group("model.*")) > 0).all()
+
+
+@pytest.mark.parametrize("variant", ["fo", "exact"])
+def test_statistics_of_batches_are_those_of_the_adapted_network_s_batches(variant):
+    """The second part of each batch renews them, once; the gradients in between do not."""
+    algorithm = algorithm_of(variant)
+    learner, models, _, problem = fleet_of(algorithm, NORMS, optimiser="sgd", learning_rate=1e-9)
+    start = learn(algorithm, learner, models, problem, steps=1)
+    for client in range(3):
+        (batch,) = batches_of(problem, client, 1, 16)
+        network, initial = problem.model(), strip_prefix(start.tensors, "model.")
+        network.load_state_dict({n: t[client] for n, t in initial.items()}, strict=False)
+        half = {name: column[::2] for name, column in batch.items()}
+        loss = objective_of(problem, client)(network(half["inputs"]), half)
+        slopes = torch.autograd.grad(loss, list(network.parameters()))
+        adapted = moved(network, -PER_FEDAVG["alpha"], slopes)
+        adapted[1].reset_running_stats()
+        adapted(batch["inputs"][1::2])
+        for name in ("running_mean", "running_var"):
+            found = models[f"model.1.{name}"][client]
+            torch.testing.assert_close(found, getattr(adapted[1], name))
+            assert torch.equal(found, models[f"adapted.1.{name}"][client])
+
+
+def test_differences_of_gradients_renew_no_statistics():
+    with pytest.raises(UserError, match=r"variant = hf: the network of tiny-norms keeps"):
+        algorithm_of("hf").build(NORMS.model(), NORMS)
 
 
 def test_fine_tuning_trains_the_client_s_own_objective():

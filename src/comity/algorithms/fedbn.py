@@ -10,12 +10,11 @@ from torch import nn
 
 from comity.algorithms.base import Algorithm, Need, Round
 from comity.algorithms.registry import algorithm
+from comity.core.fleet import BATCH_NORM
 from comity.core.mixing import Mixing
 from comity.errors import UserError
 from comity.problems import Problem
 from comity.settings import setting
-
-_BATCH_NORM = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
 
 
 @algorithm(
@@ -44,7 +43,7 @@ class FedBN(Algorithm):
     )
 
     def build(self, model: nn.Module, problem: Problem) -> nn.Module:
-        if not any(isinstance(layer, _BATCH_NORM) for layer in model.modules()):
+        if not any(isinstance(layer, BATCH_NORM) for layer in model.modules()):
             raise UserError(
                 f"fedbn keeps batch normalisation to the clients, and the network of {problem.name}"
                 " has none: it would be fedavg. Use a problem whose name ends in -bn, or fedavg."
@@ -56,7 +55,7 @@ class FedBN(Algorithm):
         own = {
             f"{layer}.{name}" if layer else name
             for layer, part in module.named_modules(remove_duplicate=False)
-            if isinstance(part, _BATCH_NORM)
+            if isinstance(part, BATCH_NORM)
             for name in part.state_dict()
         }
         return [name for name in module.state_dict() if name not in own]

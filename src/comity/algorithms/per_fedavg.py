@@ -16,6 +16,7 @@ from comity.algorithms.registry import algorithm
 from comity.core.mixing import Mixing
 from comity.core.phases import Batch, Phase, Update, View
 from comity.core.typing import FloatArray, Tree
+from comity.errors import UserError
 from comity.problems import Problem
 from comity.settings import setting
 
@@ -68,6 +69,11 @@ class PerFedAvg(Algorithm):
     delta: float = setting(1e-3, "length of the step whose gradients hf compares", above=0)
 
     def build(self, model: nn.Module, problem: Problem) -> nn.Module:
+        if self.variant == "hf" and any(True for _ in model.buffers()):
+            raise UserError(
+                f"per-fedavg.variant = hf: the network of {problem.name} keeps statistics of its "
+                "batches, which differences of gradients do not renew. Say fo or exact."
+            )
         return Adapted(model)
 
     def predictor(self, module: nn.Module, preference: FloatArray) -> nn.Module:
@@ -94,7 +100,7 @@ class PerFedAvg(Algorithm):
     def _adapt(self, parameters: Tree, everything: Batch, view: View) -> Tree:
         """Return w − α ∇f(w) over all training samples."""
         w = _trained(parameters, view)
-        slope = grad(_risk)(w, parameters, everything, view)
+        slope = _slope(w, parameters, everything, view)
         return _as_adapted(parameters, _moved(w, -self.adaptation, slope))
 
     def _meta_loss(self, parameters: Tree, batch: Batch, view: View) -> Tensor:
@@ -102,14 +108,14 @@ class PerFedAvg(Algorithm):
         parts = _parts(batch, 3 if self.variant == "hf" else 2)
         w = _trained(parameters, view)
         fixed = {name: tensor.detach() for name, tensor in w.items()}
-        inner = grad(_risk)(w if self.variant == "exact" else fixed, parameters, parts[0], view)
+        inner = _slope(w if self.variant == "exact" else fixed, parameters, parts[0], view)
         if self.variant != "hf":
             return _risk(_moved(w, -self.adaptation, inner), parameters, parts[1], view)
-        g = grad(_risk)(_moved(fixed, -self.adaptation, inner), parameters, parts[1], view)
+        g = _slope(_moved(fixed, -self.adaptation, inner), parameters, parts[1], view)
         norm = torch.stack([tensor.square().sum() for tensor in g.values()]).sum().sqrt()
         delta = self.delta / norm.clamp(min=_TINY)
         ahead, behind = (
-            grad(_risk)(_moved(fixed, sign * delta, g), parameters, parts[2], view)
+            _slope(_moved(fixed, sign * delta, g), parameters, parts[2], view)
             for sign in (1.0, -1.0)
         )
         curved = {k: (ahead[k] - behind[k]) / (2 * delta) for k in g}
@@ -128,6 +134,18 @@ def _trained(parameters: Tree, view: View) -> Tree:
 def _risk(w: Tree, parameters: Tree, batch: Batch, view: View) -> Tensor:
     """Return f(w) of the client's objective on some samples."""
     return view.objective(view.forward({**parameters, **w}, batch["inputs"], True), batch)
+
+
+def _slope(w: Tree, parameters: Tree, batch: Batch, view: View) -> Tree:
+    """Return ∇f(w) on some samples; statistics of batches stay as they are."""
+
+    def risk(w: Tree) -> Tensor:
+        model = {n: t for n, t in parameters.items() if n.startswith("model.") and n not in w}
+        statistics = {name: tensor.clone() for name, tensor in model.items()}
+        return _risk(w, {**parameters, **statistics}, batch, view)
+
+    slopes: Tree = grad(risk)(w)
+    return slopes
 
 
 def _moved(w: Tree, step: float | Tensor, direction: Tree) -> Tree:

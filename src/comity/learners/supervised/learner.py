@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from torch.func import vmap
 
-from comity.core.fleet import Fleet
+from comity.core.fleet import BATCH_NORM, Fleet
 from comity.core.phases import Phase, Update
 from comity.core.typing import AnyArray, FloatArray, IntArray, NamedArrays, Tree
 from comity.errors import UserError
@@ -46,6 +46,7 @@ class Supervised:
             problem, clients, context.seed, settings.batch_size, self._pooled, context.global_test
         )
         self._stack = NetworkStack(context, self._data)
+        self._check_batches()
         self._steps = np.zeros(len(clients), dtype=np.int64)
         self._optimiser_steps = np.zeros(len(clients), dtype=np.int64)
         self._skipped = np.zeros(len(clients), dtype=np.int64)
@@ -64,6 +65,16 @@ class Supervised:
         self._descent = Descent(self._stack, settings, clients, context.seed)
         self._remarks += self._descent.remarks
         self._normalise(context.fleet)
+
+    def _check_batches(self) -> None:
+        """Refuse batches of one sample where the network normalises batches."""
+        single = np.flatnonzero(self._data.batch_sizes == 1)
+        if len(single) and any(isinstance(m, BATCH_NORM) for m in self._stack.module.modules()):
+            raise UserError(
+                f"client {self._clients[single[0]]}: its batches have one sample, and the network "
+                "of the problem normalises batches, which takes two. Give the client more samples "
+                "or raise supervised.batch_size."
+            )
 
     def _normalise(self, fleet: Fleet) -> None:
         """Set what losses are divided by, from the initial models and each client's own rows."""
