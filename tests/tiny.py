@@ -157,6 +157,18 @@ ANSWERS = register(
 )
 
 
+NORMS = register(
+    replace(
+        ANSWERS,
+        name="tiny-norms",
+        title="The same people, by a network that normalises batches",
+        network=lambda samples: nn.Sequential(
+            nn.Linear(4, 4), nn.BatchNorm1d(4), nn.ReLU(), nn.Linear(4, 2)
+        ),
+    )
+)
+
+
 def fleet_of(
     algorithm: Algorithm | str,
     problem: DataProblem = PEOPLE,

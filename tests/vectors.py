@@ -172,6 +172,55 @@ FEDPREF_SUBCLUSTER: dict[str, Any] = {
     "sim_members_23": 0.48,
 }
 
+FEDPER_LG: dict[str, Any] = {
+    "sizes": [100.0, 300.0],
+    "body": [1.0, 2.0],
+    "head": [10.0, 20.0],
+    "fedper_body": 1.75,
+    "lg_head": 17.5,
+    "lg_head_uniform": 15.0,
+}
+"""The third client, who is absent, gets the shared part and keeps the other."""
+
+FEDBN: dict[str, Any] = {
+    "sizes": [100.0, 300.0],
+    "conv": [1.0, 2.0],
+    "gamma": [0.5, 1.5],
+    "beta": [0.0, 0.4],
+    "running_mean": [-1.0, 3.0],
+    "running_var": [1.0, 4.0],
+    "new_conv": 1.75,
+    "input": 2.0,
+    "outputs": [2.249989, 0.775],
+    "output_if_statistics_were_averaged": 1.340061,
+}
+
+PER_FEDAVG: dict[str, Any] = {
+    "w": 1.0,
+    "alpha": 0.1,
+    "beta": 0.2,
+    "delta": 0.01,
+    "adapted": 0.9,
+    "gradient_at_adapted": 0.729,
+    "new": {"fo": 0.8542, "exact": 0.89794, "hf": 0.89794077},
+    "from_the_adapted": 0.7542,
+}
+"""f(w) = w⁴ / 4 on every batch."""
+
+PFEDME: dict[str, Any] = {
+    "curvature": [1.0, 3.0],
+    "optimum": [0.0, 4.0],
+    "pull": 2.0,
+    "personal_rate": 0.1,
+    "inner_steps": 3,
+    "rate": 0.05,
+    "x": 1.0,
+    "theta": [[0.781, 0.696291], [2.575, 2.827]],
+    "w": [[0.9781, 0.949919], [1.1575, 1.32445]],
+    "x_new": {1.0: 1.137185, 2.0: 1.274369},
+}
+"""f_i(θ) = curvature / 2 · (θ − optimum)²; values after each of two batches."""
+
 PFEDRLLA: dict[str, Any] = {
     "data_sizes": [100.0, 300.0],
     "size_self": 100.0,

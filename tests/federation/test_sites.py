@@ -156,8 +156,9 @@ def test_nothing_leaves_a_site_but_what_is_declared(algorithm, tmp_path):
             assert str(weights[0]).encode() not in traffic
 
     fleet = initial_fleet(configuration, 1)
-    trained = configuration.get_module().named_parameters()
-    names = {f"{MODELS}{name}" for name in fleet.group(*declared.sends)}
+    module = configuration.get_module()
+    trained, sends = module.named_parameters(), configuration.get_algorithm().travelling(module)
+    names = {f"{MODELS}{name}" for name in fleet.group(*sends)}
     if "gradients" in declared.surveys:
         names |= {f"{MODELS}{name}" for name, tensor in trained if tensor.requires_grad}
     statistics = {"size", "declined", "unsound", *declared.statistics, *declared.surveys}

@@ -59,7 +59,7 @@ class Overheard:
                 base = Fleet({n: self.initial[n.removeprefix(TARGET)] for n in names})
             moved = flat(update.models, names, row) - flat(base, names, 0)
             normal = stream(self.seed, "privacy", number, client).standard_normal(len(moved))
-            assert np.linalg.norm(moved) > 1.2 * CLIP, "it is noised"
+            assert moved @ normal > 0.5 * NOISE * CLIP * normal @ normal, "it is noised"
             self.lengths.append(float(np.linalg.norm(moved - NOISE * CLIP * normal)))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import Any
@@ -13,6 +12,7 @@ import torch
 
 from comity.algorithms import Algorithm, find
 from comity.api import resume
+from comity.configuration import Configuration
 from comity.core.fleet import Fleet
 from comity.errors import UserError
 from comity.federation.clients import Clients, ClientUpdate
@@ -20,7 +20,7 @@ from comity.federation.engines.embedded import EmbeddedEngine
 from comity.federation.loop import RoundLoop
 from comity.federation.server import Server
 from comity.learners import LEARNERS, Supervised
-from comity.problems import EnvironmentProblem
+from comity.problems import DataProblem, EnvironmentProblem
 from comity.problems import find as find_problem
 from comity.runs.directory import Run
 from comity.runs.execute import execute
@@ -200,12 +200,7 @@ def test_6_private_stays_private(case, wires):
         configuration = tiny(**case, preferences=[first, *weights[1:]], **late)
         _, models = overheard(configuration, wires)
     seen, again = wires
-    sizes = [1.0]
-    if not acting:
-        sizes = [len(share.train) for share in configuration.get_problem().client_rows()]
-        # only who says so has another's data
-        sizes += [sum(sizes)] * algorithm.centralised
-    assert_declared(seen, algorithm, set(models), sizes)
+    assert_declared(seen, configuration, set(models))
     assert not any("validation" in message.statistics for message in seen.everything)
     others = slice(0, 2) if acting else slice(1, 2)
     told = "preferences" in algorithm.surveys  # then what everybody trains on depends on them
@@ -220,11 +215,16 @@ def test_6_private_stays_private(case, wires):
         assert_equal(one, other)
 
 
-def assert_declared(
-    wire: Wire, algorithm: type[Algorithm], held: set[str], sizes: Sequence[float]
-) -> None:
+def assert_declared(wire: Wire, configuration: Configuration, held: set[str]) -> None:
     """What an algorithm says about what its clients send is the truth."""
-    communication = {name for name in held if any(fnmatchcase(name, p) for p in algorithm.sends)}
+    algorithm, problem = configuration.get_algorithm(), configuration.get_problem()
+    sends = algorithm.travelling(configuration.get_module())
+    sizes = [1.0]
+    if isinstance(problem, DataProblem):
+        sizes = [len(share.train) for share in problem.client_rows()]
+        # only who says so has another's data
+        sizes += [sum(sizes)] * algorithm.centralised
+    communication = {name for name in held if any(fnmatchcase(name, p) for p in sends)}
     known = {"size", "declined", "unsound", "validation"}
     assert wire.rounds
     for message in wire.rounds:
@@ -261,7 +261,6 @@ def assert_declared(
 def test_6_hypernetworks_and_preferences_never_travel(problem, wires):
     """Not by name, not by value, and not by what else is said: messages do not depend on them."""
     objectives = len(find_problem(problem).objectives)
-    start = tiny(problem=problem, algorithm="praffl")
     drawn = np.random.default_rng(5).dirichlet(np.ones(objectives), (2, 4)).round(6)
     drawn[..., -1] = 1 - drawn[..., :-1].sum(axis=-1)
     private: list[np.ndarray] = [drawn]
@@ -276,8 +275,7 @@ def test_6_hypernetworks_and_preferences_never_travel(problem, wires):
         hyper = [name for name in models if name.startswith("hyper.")]
         assert hyper
         private += [models[name].numpy() for name in hyper]
-        sizes = [len(share.train) for share in start.get_problem().client_rows()]
-        assert_declared(wire, find("praffl"), set(models), sizes)
+        assert_declared(wire, configuration, set(models))
         assert all("validation" in message.statistics for message in wire.rounds + wire.last)
     secrets = np.unique(np.concatenate([values.ravel() for values in private]).astype(np.float32))
     secrets = secrets[~np.isin(secrets, [0.0, 1.0])]
@@ -295,9 +293,7 @@ def test_6_hypernetworks_and_preferences_never_travel(problem, wires):
 def test_6_one_number_more_where_a_round_is_kept_for_all(algorithm, wires):
     configuration = tiny(problem="tiny-people", algorithm=algorithm, keep_scope="federation")
     wire, models = overheard(configuration, wires)
-    sizes = [len(share.train) for share in configuration.get_problem().client_rows()]
-    sizes += [sum(sizes)] * find(algorithm).centralised
-    assert_declared(wire, find(algorithm), set(models), sizes)
+    assert_declared(wire, configuration, set(models))
     trained = configuration.get_algorithm().select_after_training
     for message in wire.rounds[:2]:
         unknown = np.isnan(message.statistics["validation"])
@@ -399,7 +395,8 @@ def received_as(algorithm: type[Algorithm], name: str) -> str:
 def test_7_personal_tensors_wait_for_their_client(plain):
     """Every tensor that is a client's own, over all rounds and the last delivery.
 
-    A tensor that does not travel changes in the client's own rounds alone. One that travels is the
+    A tensor that does not travel changes in the client's own rounds alone, or, if the algorithm
+    says so, when a model reaches the client. One that travels is the
     same for all clients after a mixing, or it is personal: then the server mixes it for
     participants alone, and holds what it was for all others.
     """
@@ -433,8 +430,9 @@ def test_7_personal_tensors_wait_for_their_client(plain):
         request, _ = server.last_request()
         loop.finish()
         last = engine.models(kept=False)
-        for name in private:
-            assert torch.equal(last[name], own[name]), f"{name}: changed by the last delivery"
+        if algorithm.on_receipt is Algorithm.on_receipt:
+            for name in private:
+                assert torch.equal(last[name], own[name]), f"{name}: changed by the last delivery"
         assert request.models is not None
         if not algorithm.ensembles and plain["algorithm"] != "fedfomo":
             for name in set(before) & set(server.initial):
@@ -492,7 +490,8 @@ def test_7_a_lost_answer_equals_never_having_been_asked(plain):
 def test_8_a_client_that_is_no_longer_finite_is_named_and_left_out(plain, monkeypatch):
     name, learner = plain["algorithm"], LEARNERS[find_problem(plain["problem"]).learner][0]
     original, apart = learner.train, learner.train_per_objective
-    sends = find(name).sends
+    configuration = tiny(**plain, chunk=4)
+    sends = configuration.get_algorithm().travelling(configuration.get_module())
 
     def poisoned(self, fleet, rows, task):
         original(self, fleet, rows, task)
@@ -508,7 +507,6 @@ def test_8_a_client_that_is_no_longer_finite_is_named_and_left_out(plain, monkey
 
     monkeypatch.setattr(learner, "train", poisoned)
     monkeypatch.setattr(learner, "train_per_objective", poisoned_apart)
-    configuration = tiny(**plain, chunk=4)
     with EmbeddedEngine(configuration) as engine:
         loop = RoundLoop(engine, Server(configuration))
         records = [record for (record,) in loop.rounds()]

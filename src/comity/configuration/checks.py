@@ -270,7 +270,7 @@ def check_privacy(configuration: Configuration, algorithm: Algorithm) -> None:
             f"privacy: {configuration.algorithm} {reason}, which the noise on updates does not "
             "cover. Leave [privacy] out, or choose another algorithm, e.g. fedavg or fedpref."
         )
-    sent = Fleet.of(module, 1).group(*algorithm.sends)
+    sent = Fleet.of(module, 1).group(*algorithm.travelling(module))
     if buffers := [name for name, _ in module.named_buffers() if name in sent.tensors]:
         raise UserError(
             f"privacy: the network has tensors that are counted or averaged, not trained, such as "

@@ -38,7 +38,7 @@ class Travel:
         """Names of the trained parameters."""
         fleet = Fleet.of(module, 1)
         own = {name: described(tensor.numpy()) for name, tensor in fleet.tensors.items()}
-        sent = {name: own[name] for name in fleet.group(*algorithm.sends)}
+        sent = {name: own[name] for name in fleet.group(*algorithm.travelling(module))}
         self._personal = len(own) > len(sent)
         if configuration.learner_settings.get("average_targets"):
             for layout in (own, sent):

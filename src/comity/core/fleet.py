@@ -284,6 +284,8 @@ class Fleet(Arithmetic):
 # -- running all models of a fleet at once -------------------------------------------------
 
 _CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
+BATCH_NORM = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
+"""Layers that keep statistics of batches; those that normalise layers or groups keep none."""
 _POINTWISE = (nn.ReLU, nn.Tanh, nn.Sigmoid, nn.GELU, nn.ELU, nn.SiLU, nn.Identity)
 
 

@@ -88,6 +88,9 @@ class Phase:
     passes: float | Callable[[Tree], Tensor] | None = None
     """Passes over the client's data that this phase takes, in place of ``share``: a number, or
     ``(parameters)`` -> a scalar. Supervised learning only."""
+    repeat: int = 1
+    """Steps on each batch, one after the other: the phase takes as many times its share of steps,
+    or of passes. Supervised learning only."""
     draw: Callable[[np.random.Generator, int, int], Mapping[str, FloatArray]] | None = None
     """``(generator, steps, batch size)`` -> all random numbers of the loss, one row per step."""
     before: Update | None = None

@@ -228,7 +228,8 @@ class Agreement:
     def _ensemble(self) -> set[str]:
         """Return the names of what clients get of the models that all hand over."""
         clients = self._configuration.clients
-        models = Fleet.of(self._configuration.get_module(), clients).group(*self._algorithm.sends)
+        module = self._configuration.get_module()
+        models = Fleet.of(module, clients).group(*self._algorithm.travelling(module))
         return set(self._algorithm.ensemble(models, np.ones(clients)))
 
     def _check_received(self, name: str, array: AnyArray) -> None:

@@ -46,7 +46,7 @@ class Attackers:
 
     def __init__(self, configuration: Configuration) -> None:
         self._attack, self._attackers = configuration.get_attack(), configuration.attackers
-        sends = configuration.get_algorithm().sends
+        sends = configuration.get_algorithm().travelling(configuration.get_module())
         self._travel = Travel(configuration)
         self._initial = initial_fleet(configuration, 1).group(*sends)
         self._replayed: dict[int, Fleet] = {}

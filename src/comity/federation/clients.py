@@ -70,15 +70,16 @@ class Clients:
         self._per_objective = any(phase.per_objective for phase in self._phases)
         self._local_phases = self._algorithm.local_phases(problem)
         self._survey_client = self._algorithm.survey_client(problem)
+        self._on_receipt = self._algorithm.on_receipt(problem)
+        self._sends = self._algorithm.travelling(configuration.get_module())
         self._mechanism = mechanism_of(configuration, draw)
         self._uplink = Uplink(Travel(configuration), self._models, self._mechanism is not None)
         self._incidents: dict[int, str] = {}
         self._surveyed: Receipt | None = None
         self._declined = np.zeros(count, dtype=bool)
         self._kept_value = np.full((count, objectives), -np.inf)
-        names = ("received", "trained")
-        self._validation = {name: np.full((count, objectives), np.nan) for name in names}
-        self._validated = {name: np.zeros(count, dtype=bool) for name in names}
+        self._validated = {name: np.zeros(count, dtype=bool) for name in ("received", "trained")}
+        self._validation = {n: np.full((count, objectives), np.nan) for n in self._validated}
         self._rounds = np.zeros(count, dtype=np.int64)
         self._validation_steps = np.zeros(count, dtype=np.int64)
         # validation counts against the steps of a client only if it decides which model is held
@@ -123,7 +124,7 @@ class Clients:
         rows = self._rows(request.clients)
         models = self._selection.kept if self.configuration.keep == "best" else self._models
         models, statistics = models.select(rows), {"size": self._learner.sizes[rows]}
-        return ClientUpdate(request.clients, models.group(*self._algorithm.sends), statistics)
+        return ClientUpdate(request.clients, models.group(*self._sends), statistics)
 
     def finish(self, request: RoundRequest, extra_rounds: int) -> ClientUpdate:
         """Receive models for the last time, and fine-tune for ``extra_rounds`` rounds."""
@@ -174,7 +175,7 @@ class Clients:
         if models is not None:
             self._uplink.received(rows, models)
             before = self._models.select(rows).clone()
-            self._models.put(rows, self._received_as(models))
+            self._models.put(rows, self._delivered(rows, models))
             value = self._validate(rows, delivered=True)
             if guarded:
                 declined = self._selection.declines(rows, value)
@@ -186,12 +187,16 @@ class Clients:
         self._start.put(rows, self._models.select(rows))
         return Receipt(request.round, request.clients, value, declined)
 
-    def _received_as(self, models: Fleet) -> Fleet:
-        """Return delivered tensors under the local names that the algorithm declares."""
+    def _delivered(self, rows: IntArray, models: Fleet) -> Fleet:
+        """Return delivered tensors under their local names, and what clients change on receipt."""
         names = {name: name for name in models if name in self._models.tensors}
         for prefix, local in self._algorithm.receive_as.items():
             names |= {n: n.replace(prefix, local, 1) for n in names if n.startswith(prefix)}
-        return Fleet({local: models[name] for name, local in names.items()})
+        tensors = {local: models[name] for name, local in names.items()}
+        if self._on_receipt is not None:
+            held = Fleet({**self._models.select(rows).tensors, **tensors})
+            tensors |= self._learner.changes(held, rows, self._on_receipt)
+        return Fleet(tensors)
 
     def _goal(self, rows: IntArray, rounds: IntArray) -> IntArray:
         """Return the steps that the models of clients have taken in all after their rounds."""
@@ -239,7 +244,7 @@ class Clients:
         if request.alone or not self._algorithm.communicates:
             return ClientUpdate(request.clients, None, statistics)
         own = self._models.select(rows)
-        models = own.group(*self._algorithm.sends) if copies is None else copies
+        models = own.group(*self._sends) if copies is None else copies
         companions = self._learner.companions()
         if companions is not None:
             models = Fleet({**models.tensors, **companions.select(rows).tensors})
@@ -294,7 +299,7 @@ class Clients:
         if request.models is not None:
             rows = self._rows(request.clients)
             self._models.put(rows, request.models)
-            self._models.put(rows, self._received_as(request.models))
+            self._models.put(rows, self._delivered(rows, request.models))
             self._learner.restart(rows, request.models)
             self._selection.kept.put(rows, request.models)
             self._start.put(rows, request.models)
@@ -322,10 +327,10 @@ class Clients:
     def evaluate_delivery(self, request: RoundRequest) -> FloatArray:
         """Return validation vectors with the delivered models; nothing is trained or kept."""
         self._apply_verdicts(request)
+        rows, episodes = self._rows(request.clients), self.configuration.validation_episodes
         models = self._models
         if request.models is not None:
-            models = Fleet({**models.tensors, **self._received_as(request.models).tensors})
-        rows, episodes = self._rows(request.clients), self.configuration.validation_episodes
+            models = Fleet({**models.tensors, **self._delivered(rows, request.models).tensors})
         return self._learner.evaluate(models, rows, "validation", episodes)[0]
 
     def models(self, kept: bool) -> Fleet:

@@ -22,7 +22,8 @@ def initial_model(configuration: Configuration) -> dict[str, str]:
         configuration: The session's configuration, as any party has it.
     """
     fleet = initial_fleet(configuration, 1)
-    names = sorted(fleet.group(*configuration.get_algorithm().sends))
+    algorithm, module = configuration.get_algorithm(), configuration.get_module()
+    names = sorted(fleet.group(*algorithm.travelling(module)))
     arrays = {name: fleet.tensors[name][0].numpy() for name in names}
     shapes = [[name, str(array.dtype), list(array.shape)] for name, array in arrays.items()]
     weights = hashlib.sha256()

@@ -54,7 +54,7 @@ class Server:
         self.done = 0
         """Rounds that are finished."""
         models = initial_fleet(configuration, 1) if initial is None else initial
-        self._template = models.group(*self.algorithm.sends)
+        self._template = models.group(*self.algorithm.travelling(configuration.get_module()))
         self._checks = Checks(configuration, self._template)
         self._agreement = Agreement(configuration)
         self._travel = self._agreement.travel

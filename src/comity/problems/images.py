@@ -28,7 +28,7 @@ from comity.datasets.partition import ClientRows, PartitionSpec
 from comity.errors import UserError
 from comity.problems.base import Objective
 from comity.problems.data import DataProblem, Samples
-from comity.problems.networks import BodyAndHead, cnn, mlp
+from comity.problems.networks import BodyAndHead, batch_norm_cnn, cnn, mlp
 
 _SEED = 2016  # which pictures are chosen or blended is the same in every run
 
@@ -263,7 +263,7 @@ def image_problem(
 
 
 def _all_problems() -> Iterator[ImageProblem]:
-    """Pose every source with the papers' network, and with a small one."""
+    """Pose every source with the papers' network, with batch normalisation, and a small one."""
     digits, clothes = "name the handwritten digit", "name the article of clothing"
     for problem in (
         image_problem("mnist", f"MNIST: {digits}", mnist, rounds=20),
@@ -292,6 +292,8 @@ def _all_problems() -> Iterator[ImageProblem]:
         image_problem("flowers102", "Flowers102 (your copy): name a flower", flowers102),
     ):
         yield replace(problem, title=f"{problem.title}; by a CNN")
+        name, title = f"{problem.name}-bn", f"{problem.title}; by a CNN with batch normalisation"
+        yield replace(problem, name=name, title=title, architecture=batch_norm_cnn)
         name, title = f"{problem.name}-mlp", f"{problem.title}; by an MLP"
         yield replace(problem, name=name, title=title, architecture=mlp)
 

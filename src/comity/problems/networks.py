@@ -96,6 +96,19 @@ def cnn(channels: int, height: int, width: int, classes: int) -> BodyAndHead:
     return BodyAndHead(body, nn.Linear(512, classes))
 
 
+def batch_norm_cnn(channels: int, height: int, width: int, classes: int) -> BodyAndHead:
+    """Return the network of `cnn` with batch normalisation of all layers but the last."""
+    plain = cnn(channels, height, width, classes)
+    body: list[nn.Module] = []
+    for layer in plain.body:
+        body.append(layer)
+        if isinstance(layer, nn.Conv2d):
+            body.append(nn.BatchNorm2d(layer.out_channels))
+        elif isinstance(layer, nn.Linear):
+            body.append(nn.BatchNorm1d(layer.out_features))
+    return BodyAndHead(nn.Sequential(*body), plain.head)
+
+
 def mlp(channels: int, height: int, width: int, classes: int) -> BodyAndHead:
     """Return a small network without convolutions, which all clients train as one stack."""
     inputs = nn.Linear(channels * height * width, 128)

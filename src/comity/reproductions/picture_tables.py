@@ -16,7 +16,7 @@ DATA = {
 }
 """Printed name by problem, of problems with the papers' pictures and network; others stand in."""
 PRINTED_DATA = (*DATA.values(), "MNIST*")
-MNIST = {"digits-domains": "MNIST*", "digits-domains-mlp": "MNIST*"}
+MNIST = dict.fromkeys(("digits-domains", "digits-domains-bn", "digits-domains-mlp"), "MNIST*")
 """Problems that stand in for MNIST*, whatever the table."""
 
 ACCURACY = {"accuracy": "test_accuracy_percent"}
@@ -66,7 +66,7 @@ class Printed:
 
     def partitions_of(self, problem: str) -> tuple[str, ...]:
         """Return the partitions of a problem; of one whose clients are given, only theirs."""
-        given = problem.removesuffix("-mlp") in ("digits-domains", "omniglot")
+        given = problem.removesuffix("-mlp").removesuffix("-bn") in ("digits-domains", "omniglot")
         if given and self.across != "alpha":
             return ("natural",)
         return self.partitions.get(DATA.get(problem, ""), self.partitions[""])

@@ -20,11 +20,13 @@ from tests.learners.supervised.helpers import (
     UNEVEN,
     assert_row,
     by_hand,
+    counted_learner,
     learner_of,
     passing_through,
     trained,
+    watching,
 )
-from tests.tiny import PEOPLE, tiny
+from tests.tiny import PEOPLE, batches_of, tiny
 
 
 @pytest.mark.parametrize("compiled", ["no", "yes"])
@@ -136,6 +138,32 @@ def test_phases_have_their_shares_of_the_steps_of_a_round(shares, expected):
     learner.train(fleet, np.arange(3), Task(1, phases, fleet.clone(), np.full(3, 10)))
     assert counts == expected
     assert learner.steps.tolist() == [10, 10, 10]
+
+
+def test_a_batch_is_used_for_several_steps_in_a_row():
+    """Two batches, three steps of Adam on each, are what PyTorch makes of them."""
+    learner, fleet, weights = learner_of()
+    start = fleet.clone()
+    trained(learner, fleet, steps=2, phase=Phase(repeat=3))
+    assert learner.steps.tolist() == [2, 2, 2], "a round is as long as without it"
+    assert learner.optimiser_steps.tolist() == [6, 6, 6]
+    problem = PEOPLE.partitioned(*DEAL)
+    for client in range(3):
+        model = start.clone().module(client, problem.model())
+        descent, aim = torch.optim.Adam(model.parameters(), 1e-2), torch.tensor(weights[client])
+        for batch in batches_of(problem, client, 2, 64):
+            for _ in range(3):
+                descent.zero_grad()
+                (aim.float() * problem.losses(model(batch["inputs"]), batch)).sum().backward()
+                descent.step()
+        assert_row(fleet, client, dict(model.named_parameters()))
+
+
+def test_passes_are_counted_in_batches_that_are_used_several_times():
+    learner, fleet, _ = counted_learner(epochs=2)
+    passing_through(learner, fleet, [Phase(after_pass=watching, repeat=3, train=("model.*",))], 2)
+    assert fleet["calls"].tolist() == fleet["passes"].tolist() == [2, 2, 2]
+    np.testing.assert_array_equal(learner.optimiser_steps, 3 * learner.round_steps)
 
 
 def test_phases_see_batches_and_an_optimiser_of_their_own():

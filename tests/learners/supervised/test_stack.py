@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from comity.core.phases import Phase
+from comity.errors import UserError
 from tests.learners.supervised.helpers import (
     UNEVEN,
     assert_row,
@@ -64,6 +65,13 @@ def test_statistics_of_batches_belong_to_the_client():
     means = fleet["1.running_mean"]
     assert means.abs().max() > 0
     assert not torch.equal(means[0], means[1])
+
+
+def test_batches_of_one_sample_cannot_be_normalised():
+    problem = replace(PEOPLE, network=normalising)
+    with pytest.raises(UserError, match="client 0: its batches have one sample"):
+        learner_of(problem, batch_size=1)
+    learner_of(batch_size=1)
 
 
 def test_judging_does_not_depend_on_padding():

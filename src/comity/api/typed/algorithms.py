@@ -104,6 +104,13 @@ class FedAMPSettings(TypedDict, total=False):
     """Σ in median squared distances between clients (default: True)."""
 
 
+class FedBNSettings(TypedDict, total=False):
+    """Settings of fedbn."""
+
+    weighting: Literal["sizes", "uniform"]
+    """P: shares of the data, or all clients alike as in the authors' code (default: 'sizes')."""
+
+
 class FedCMOOSettings(TypedDict, total=False):
     """Settings of fedcmoo."""
 
@@ -263,6 +270,13 @@ class LFTFedAvgSettings(TypedDict, total=False):
     'weighted')."""
 
 
+class LGFedAvgSettings(TypedDict, total=False):
+    """Settings of lg-fedavg."""
+
+    weighting: Literal["sizes", "uniform"]
+    """P: shares of the data, or all clients alike as in the authors' code (default: 'sizes')."""
+
+
 class MaTFLSettings(TypedDict, total=False):
     """Settings of matfl."""
 
@@ -275,6 +289,30 @@ class MaTFLSettings(TypedDict, total=False):
     'similarity')."""
     shift: float
     """Added to each cosine before the cut at zero (default: 0.0; at least 0)."""
+
+
+class PerFedAvgSettings(TypedDict, total=False):
+    """Settings of per-fedavg."""
+
+    adaptation: float
+    """Α: step size of the adaptation (default: 0.01; at least 0)."""
+    variant: Literal["fo", "hf", "exact"]
+    """Second derivatives: left out, by differences of gradients, or exact (default: 'fo')."""
+    delta: float
+    """Length of the step whose gradients hf compares (default: 0.001; above 0)."""
+
+
+class PFedMeSettings(TypedDict, total=False):
+    """Settings of pfedme."""
+
+    pull: float
+    """Λ: how strongly θ is pulled to w (default: 15.0; above 0)."""
+    inner_steps: int
+    """K: steps of θ on each batch (default: 5; at least 1)."""
+    personal_rate: float
+    """Η_p: step size of θ (default: 0.05; above 0)."""
+    server_rate: float
+    """Β: length of the server's step (default: 1.0; above 0)."""
 
 
 class PFedRLLASettings(TypedDict, total=False):

@@ -13,6 +13,7 @@ from comity.api.typed.algorithms import (
     FairFedSettings,
     FedALASettings,
     FedAMPSettings,
+    FedBNSettings,
     FedCMOOSettings,
     FedCPSettings,
     FedFBSettings,
@@ -24,6 +25,7 @@ from comity.api.typed.algorithms import (
     FedRepSettings,
     FSMGDASettings,
     MaTFLSettings,
+    PFedMeSettings,
     PFedRLLASettings,
     PraFFLSettings,
 )
@@ -137,6 +139,8 @@ class SharedSettings(TypedDict, total=False):
     """Settings of fedala."""
     fedamp: FedAMPSettings
     """Settings of fedamp."""
+    fedbn: FedBNSettings
+    """Settings of fedbn."""
     fedcmoo: FedCMOOSettings
     """Settings of fedcmoo."""
     fedcp: FedCPSettings
@@ -159,6 +163,8 @@ class SharedSettings(TypedDict, total=False):
     """Settings of fsmgda."""
     matfl: MaTFLSettings
     """Settings of matfl."""
+    pfedme: PFedMeSettings
+    """Settings of pfedme."""
     pfedrlla: PFedRLLASettings
     """Settings of pfedrlla."""
     praffl: PraFFLSettings

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from torch.func import vmap
 
-from comity.core.fleet import Fleet
+from comity.core.fleet import BATCH_NORM, Fleet
 from comity.core.phases import Phase, Update
 from comity.core.typing import AnyArray, FloatArray, IntArray, NamedArrays, Tree
 from comity.errors import UserError
@@ -46,6 +46,7 @@ class Supervised:
             problem, clients, context.seed, settings.batch_size, self._pooled, context.global_test
         )
         self._stack = NetworkStack(context, self._data)
+        self._check_batches()
         self._steps = np.zeros(len(clients), dtype=np.int64)
         self._optimiser_steps = np.zeros(len(clients), dtype=np.int64)
         self._skipped = np.zeros(len(clients), dtype=np.int64)
@@ -64,6 +65,16 @@ class Supervised:
         self._descent = Descent(self._stack, settings, clients, context.seed)
         self._remarks += self._descent.remarks
         self._normalise(context.fleet)
+
+    def _check_batches(self) -> None:
+        """Refuse batches of one sample where the network normalises batches."""
+        single = np.flatnonzero(self._data.batch_sizes == 1)
+        if len(single) and any(isinstance(m, BATCH_NORM) for m in self._stack.module.modules()):
+            raise UserError(
+                f"client {self._clients[single[0]]}: its batches have one sample, and the network "
+                "of the problem normalises batches, which takes two. Give the client more samples "
+                "or raise supervised.batch_size."
+            )
 
     def _normalise(self, fleet: Fleet) -> None:
         """Set what losses are divided by, from the initial models and each client's own rows."""
@@ -171,6 +182,10 @@ class Supervised:
             fleet.select(rows).tensors, rows, purpose, preferences
         )
 
+    def changes(self, models: Fleet, rows: IntArray, update: Update) -> Tree:
+        """Return the tensors that an update computes from all samples of each client."""
+        return self._descent.survey(update, models, rows)
+
     def survey(
         self,
         fleet: Fleet,
@@ -205,6 +220,7 @@ class Supervised:
             steps = bounds[number + 1] - bounds[number]
             if phase.passes is not None:
                 steps = np.where(left > 0, self._steps_of_passes(phase.passes, fleet, rows), 0)
+            steps = steps * phase.repeat
             if phase.steps is not None:
                 steps = np.minimum(steps, phase.steps)
             self._optimiser_steps[rows] += steps
@@ -235,7 +251,7 @@ class Supervised:
         """Return copies of the models, each trained on one objective in the first phase."""
         count = len(self._problem.objectives)
         copies = fleet.select(np.repeat(rows, count)).clone()
-        steps = np.maximum(task.goal - self._steps[rows], 0)
+        steps = np.maximum(task.goal - self._steps[rows], 0) * task.phases[0].repeat
         self._optimiser_steps[rows] = steps
         for places in self._cohorts(rows, steps):
             inside = (places[:, None] * count + np.arange(count)).ravel()
@@ -263,8 +279,9 @@ class Supervised:
     def _run(self, models: Fleet, plan: PhasePlan) -> None:
         """Take the steps of a plan on fresh batches, in place."""
         purpose = f"batches {plan.number}" if plan.number else "batches"
-        most = int(plan.steps.max())
-        batches = self._data.batches(plan.owners, most, purpose, plan.task.round)
+        most, repeat = int(plan.steps.max()), plan.phase.repeat
+        batches = self._data.batches(plan.owners, -(-most // repeat), purpose, plan.task.round)
+        batches = batches.repeat_interleave(repeat, dim=1) if repeat > 1 else batches
         self._count_skipped(plan, batches)
         self._descent.run(models, plan, batches)
 

@@ -63,8 +63,9 @@ def stretches(plan: PhasePlan, data: ClientData) -> Iterator[Stretch]:
         yield Stretch(begin, steps, torch.zeros(len(steps), dtype=torch.bool))
         return
     sizes, batch = data.sizes[plan.owners], data.batch_sizes[plan.owners]
-    for number in range(1, int(np.ceil(steps * batch / sizes).max()) + 1):
-        complete = np.ceil(number * sizes / batch).astype(np.int64)
+    repeat = plan.phase.repeat
+    for number in range(1, int(np.ceil(steps * batch / (sizes * repeat)).max()) + 1):
+        complete = np.ceil(number * sizes / batch).astype(np.int64) * repeat
         end = np.minimum(complete, steps)
         yield Stretch(begin, end - begin, torch.from_numpy(complete <= steps))
         begin = end

@@ -63,6 +63,8 @@ class NetworkStack:
         self._problem, self._clients, self._seed = problem, context.clients, context.seed
         self._conditional, self._client_model = client_model.conditional, client_model
         self._forward = forward(self.module)
+        buffers = self.module.named_buffers()
+        self._counters = {n: tensor for n, tensor in buffers if not tensor.is_floating_point()}
 
     def find_obstacle(self, fleet: Fleet) -> str | None:
         """Return why the networks cannot be mapped, tried on two samples; then run one by one."""
@@ -213,8 +215,12 @@ class NetworkStack:
         )
 
     def _call(self, parameters: Tree, *inputs: Tensor) -> Tensor:
-        """Return the outputs of one client's network."""
-        outputs: Tensor = functional_call(self.module, parameters, inputs)
+        """Return the outputs of one client's network; it may be called inside ``torch.func.grad``.
+
+        Counters, which no client has, are copied: they may not change there.
+        """
+        counters = {name: counter.clone() for name, counter in self._counters.items()}
+        outputs: Tensor = functional_call(self.module, {**counters, **parameters}, inputs)
         return outputs
 
     def _outputs(self, tensors: Tree, index: Tensor, rows: IntArray) -> Tensor:
