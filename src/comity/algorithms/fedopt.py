@@ -64,7 +64,7 @@ class Adaptive(FedOpt):
     At first m = 0 and v = τ². There is no correction of bias.
     """
 
-    server_rate: float = setting(0.01, "η: about as far as an entry moves in a round", above=0)
+    server_rate: float = setting(0.03, "η: about as far as an entry moves in a round", above=0)
     beta1: float = setting(0.9, "β₁: share of the mean update that is kept", at_least=0, below=1)
     tau: float = setting(1e-3, "τ: updates smaller than this take shorter steps", above=0)
 
@@ -97,7 +97,6 @@ class Adaptive(FedOpt):
 class FedAdagrad(Adaptive):
     """v ← v + Δ²; m ← β₁ m + (1 − β₁) Δ; x ← x + η m / (√v + τ)."""
 
-    server_rate: float = setting(0.1, "η: as far as an entry moves in the first round", above=0)
     beta1: float = setting(0.0, "β₁: share of the mean update that is kept", at_least=0, below=1)
 
     def _renewed(self, squares: Fleet, new: Fleet) -> Fleet:

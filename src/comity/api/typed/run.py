@@ -7,25 +7,19 @@ from typing import Any, Literal, TypedDict
 
 from comity.algorithms import Algorithm
 from comity.api.typed.algorithms import (
-    APFLSettings,
-    CFLSettings,
-    DittoSettings,
     FairFedSettings,
-    FedALASettings,
-    FedAMPSettings,
+    FedAdagradSettings,
+    FedAdamSettings,
+    FedAvgMSettings,
     FedCMOOSettings,
-    FedCPSettings,
     FedFBSettings,
-    FedFomoSettings,
-    FedPACSettings,
-    FedPHPSettings,
     FedPrefSettings,
     FedProxSettings,
-    FedRepSettings,
+    FedYogiSettings,
     FSMGDASettings,
     MaTFLSettings,
-    PFedRLLASettings,
     PraFFLSettings,
+    ScaffoldSettings,
 )
 from comity.api.typed.parts import (
     AnnealingSettings,
@@ -36,6 +30,19 @@ from comity.api.typed.parts import (
     GapSettings,
     PrivacySettings,
     SupervisedSettings,
+)
+from comity.api.typed.personalised import (
+    APFLSettings,
+    CFLSettings,
+    DittoSettings,
+    FedALASettings,
+    FedAMPSettings,
+    FedCPSettings,
+    FedFomoSettings,
+    FedPACSettings,
+    FedPHPSettings,
+    FedRepSettings,
+    PFedRLLASettings,
 )
 
 
@@ -133,10 +140,16 @@ class SharedSettings(TypedDict, total=False):
     """Settings of dqn."""
     fairfed: FairFedSettings
     """Settings of fairfed."""
+    fedadagrad: FedAdagradSettings
+    """Settings of fedadagrad."""
+    fedadam: FedAdamSettings
+    """Settings of fedadam."""
     fedala: FedALASettings
     """Settings of fedala."""
     fedamp: FedAMPSettings
     """Settings of fedamp."""
+    fedavgm: FedAvgMSettings
+    """Settings of fedavgm."""
     fedcmoo: FedCMOOSettings
     """Settings of fedcmoo."""
     fedcp: FedCPSettings
@@ -155,6 +168,8 @@ class SharedSettings(TypedDict, total=False):
     """Settings of fedprox."""
     fedrep: FedRepSettings
     """Settings of fedrep."""
+    fedyogi: FedYogiSettings
+    """Settings of fedyogi."""
     fsmgda: FSMGDASettings
     """Settings of fsmgda."""
     matfl: MaTFLSettings
@@ -163,6 +178,8 @@ class SharedSettings(TypedDict, total=False):
     """Settings of pfedrlla."""
     praffl: PraFFLSettings
     """Settings of praffl."""
+    scaffold: ScaffoldSettings
+    """Settings of scaffold."""
     supervised: SupervisedSettings
     """Settings of supervised."""
 
