@@ -11,4 +11,4 @@ if str(HOME) not in sys.path:
     sys.path.insert(0, str(HOME))
 classics = import_module("classics")
 
-NAMES = ["classics:FedNova", "classics:Scaffold", "classics:FedAvgM", "classics:QFedAvg"]
+NAMES = ["classics:BySteps", "classics:FedDyn", "classics:Tilted"]

@@ -60,14 +60,16 @@ class Dishonest(Mean):
         return {"*": comity.Mixing(round.sizes[None], dict.fromkeys(round.clients, 0))}
 
 
-@pytest.mark.parametrize("name", [*NAMES, "fedavg", "fedpref", "fedpac", "fsmgda", "fedcmoo"])
+@pytest.mark.parametrize(
+    "name", [*NAMES, "fedavg", "fedpref", "fedpac", "fsmgda", "fedcmoo", "scaffold", "fedadam"]
+)
 def test_sound_algorithms_pass(name):
     problem = "tiny-answers" if name == "fedpac" else "tiny-people"
     check_algorithm(name, **{**SMALL, "problem": problem})
 
 
 def test_on_an_environment():
-    check_algorithm("classics:FedNova", problem="tiny-treasure")
+    check_algorithm("classics:BySteps", problem="tiny-treasure")
 
 
 def test_without_a_server():

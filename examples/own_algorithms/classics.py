@@ -1,6 +1,6 @@
-"""Four algorithms of the literature, each in a page: docs/own-algorithm.md explains them.
+"""Three algorithms, each in a page: docs/own-algorithm.md explains them.
 
-    comity run german-credit-gender-dp --algorithm classics:FedNova --set supervised.local_epochs=1
+    comity run german-credit-gender-dp --algorithm classics:FedDyn --clients 4 --participation 0.5
 
 Shipped algorithms have names of their own, so these are declared as own-….
 """
@@ -16,157 +16,115 @@ import comity
 
 
 @comity.algorithm(
-    "own-fednova",
-    title="FedNova",
-    paper="Wang et al., 2020",
+    "own-by-steps",
+    title="Mean by steps",
+    paper="an example",
     place="global model",
-    method="mean of updates, each divided by its number of steps",
+    method="mean by numbers of steps",
     communication="the model and a number of steps; back, the model",
 )
-class FedNova(comity.Algorithm):
-    """x ← x + Σ_i (τ p_i / τ_i) Δ_i: p_i = n_i / n, τ_i steps of client i, τ = Σ_i p_i τ_i."""
+class BySteps(comity.Algorithm):
+    """x ← Σ_i τ_i y_i / Σ_j τ_j, τ_i the steps that client i took."""
 
     personal = False
     statistics = ("steps",)
 
     def mix(self, round):
-        shares = round.sizes / round.sizes.sum()
-        steps = np.maximum(round.steps, 1)  # without a step there is no update
-        weights = shares * (shares @ steps) / steps
-        base = round.start.select([0])
-        return {"*": comity.Mixing.step(weights, receivers=round.clients, base=base)}
+        steps = np.maximum(round.steps, 1)  # before a learner starts to learn it takes none
+        return {"*": comity.Mixing.shared(steps, receivers=round.clients)}
 
 
-class Controlled(nn.Module):
-    """A network x with two control variates of its shape, which no gradient trains."""
+class Corrected(nn.Module):
+    """A network with a correction of its shape, which no gradient trains."""
 
     def __init__(self, model):
         super().__init__()
         self.model = model
-        self.common = deepcopy(model).requires_grad_(False)  # c, the server's
-        for tensor in self.common.state_dict().values():
+        self.own = deepcopy(model).requires_grad_(False)  # h_i: it never leaves the client
+        for tensor in self.own.state_dict().values():
             tensor.zero_()
-        self.own = deepcopy(self.common)  # c_i, the client's: it never leaves
 
     def forward(self, inputs):
         return self.model(inputs)
 
 
 @comity.algorithm(
-    "own-scaffold",
-    title="SCAFFOLD",
-    paper="Karimireddy et al., 2020",
+    "own-feddyn",
+    title="FedDyn",
+    paper="Acar et al., 2021",
     place="global model",
-    method="control variates against the drift of clients",
-    communication="the model and a control variate, both ways",
+    method="dynamic regularisation against the drift of clients",
+    communication="the model, both ways; corrections stay",
 )
-class Scaffold(comity.Algorithm):
-    """Client i, K times from y = x: y ← y − η (∇f_i(y) + c − c_i).
+class FedDyn(comity.Algorithm):
+    """Client i minimises f_i(y) − ⟨h_i, y⟩ + α/2 ‖y − x‖²; then h_i ← h_i − α (y_i − x).
 
-    Then c_i' = c_i − c + (x − y) / (K η). Server, over the participants S of N clients:
-    x ← x + rate · mean_S (y_i − x), c ← c + |S| / N · mean_S (c_i' − c_i).
+    Server, over the participants S of N clients: s ← s + |S| / N · mean_S (y_i − x), and
+    x ← mean_S y_i + s. (The paper writes h for −α s.)
     """
 
     needs = frozenset({"losses"})
     personal = False
-    sends = ("model.*", "common.*")
+    sends = ("model.*",)
 
-    rate: float = 1.0
+    alpha: float = 0.1
+
+    _share: float = 1.0
+    _sum: comity.Fleet | None = None
 
     def build(self, model, problem):
-        return Controlled(model)
+        return Corrected(model)
 
     def predictor(self, module, preference):
         return module.model
 
     def phases(self, problem):
-        def correction(parameters, view):
-            """⟨c − c_i, y⟩, of which the gradient is c − c_i."""
+        def regularised(parameters, view):
             total = 0.0
-            for name in view.received:  # the trained tensors: model.…
-                common, own = variates(parameters, name)
-                total = total + ((common - own) * parameters[name]).sum()
+            for name, x in view.received.items():  # the trained tensors: model.…
+                y, own = parameters[name], parameters[name.replace("model.", "own.", 1)]
+                total = total - (own * y).sum() + self.alpha / 2 * (y - x).square().sum()
             return total
 
         def renew(parameters, everything, view):
-            """Keep c_i', and send c + c_i' − c_i: the server sees the change alone."""
             changed = {}
-            for name, start in view.received.items():
-                common, own = variates(parameters, name)
-                new = own - common + (start - parameters[name]) / (view.steps * view.rate)
-                changed[name.replace("model.", "own.", 1)] = new
-                changed[name.replace("model.", "common.", 1)] = common + new - own
+            for name, x in view.received.items():
+                own = name.replace("model.", "own.", 1)
+                changed[own] = parameters[own] - self.alpha * (parameters[name] - x)
             return changed
 
-        return [comity.Phase(penalty=correction, after=renew)]
+        return [comity.Phase(penalty=regularised, after=renew)]
 
     def local_phases(self, problem):
         return [comity.Phase()]
 
     def mix(self, round):
-        count, base = len(round.participants), round.start.select([0])
-        mean = np.full(count, self.rate / count)
-        share = np.full(count, 1 / len(round.clients))
-        return {
-            "model.*": comity.Mixing.step(mean, receivers=round.clients, base=base),
-            "common.*": comity.Mixing.step(share, receivers=round.clients, base=base),
-        }
+        count = len(round.participants)
+        self._share = count / len(round.clients)
+        return {"*": comity.Mixing.shared(np.ones(count), receivers=round.clients)}
 
-
-def variates(parameters, name):
-    """Return c and c_i of one tensor of the network."""
-    return (parameters[name.replace("model.", f"{kind}.", 1)] for kind in ("common", "own"))
+    def server_step(self, held, mixed):
+        moved = self._share * (mixed - held)
+        self._sum = moved if self._sum is None else self._sum + moved
+        return mixed + self._sum
 
 
 @comity.algorithm(
-    "own-fedavgm",
-    title="FedAvgM",
-    paper="Hsu et al., 2019",
-    place="global model",
-    method="momentum on the server",
-    communication="the model, both ways",
-)
-class FedAvgM(comity.Algorithm):
-    """m ← β m + Σ_i p_i Δ_i, x ← x + rate · m."""
-
-    personal = False
-
-    beta: float = 0.9
-    rate: float = 1.0
-
-    _momentum: comity.Fleet | None = None
-
-    def mix(self, round):
-        shares = round.sizes / round.sizes.sum()
-        change = (round.sent - round.start).mean(shares)
-        if self._momentum is None:
-            self._momentum = change
-        else:
-            self._momentum = self.beta * self._momentum + change
-        # base + change is x + rate · m
-        base = round.start.select([0]) + self.rate * self._momentum - change
-        return {"*": comity.Mixing.step(shares, receivers=round.clients, base=base)}
-
-
-@comity.algorithm(
-    "own-qfedavg",
-    title="q-FedAvg",
-    paper="Li et al., 2020",
+    "own-tilted",
+    title="Tilted mean",
+    paper="after Li et al., 2021",
     place="global model",
     method="more weight to clients with a larger loss",
     communication="the model and one loss; back, the model",
 )
-class QFedAvg(comity.Algorithm):
-    """x ← x + Σ_k (L F_k^q / Σ_j h_j) Δ_k, F_k the loss of client k at x, L = 1 / η.
-
-    h_k = q F_k^(q−1) ‖L Δ_k‖² + L F_k^q.
-    """
+class Tilted(comity.Algorithm):
+    """x ← Σ_k w_k y_k / Σ_j w_j with w_k = n_k exp(t F_k), F_k the loss of client k at x."""
 
     needs = frozenset({"losses"})
     personal = False
     surveys = ("objective",)
 
-    q: float = 1.0
+    t: float = 1.0
 
     def survey_client(self, problem):
         def loss(parameters, everything, view):
@@ -176,13 +134,10 @@ class QFedAvg(comity.Algorithm):
         return loss
 
     def mix(self, round):
-        scale = 1 / round.learner["learning_rate"]
+        losses = np.full(len(round.participants), -np.inf)  # of no weight, if it is not known
         places = [round.participants.index(client) for client in round.survey.participants]
-        losses = np.maximum(round.survey.values["objective"], 1e-3)
-        squares = (scale * round.sent.distance(round.start)[places]) ** 2
-        gains = scale * losses**self.q
-        lengths = self.q * losses ** (self.q - 1) * squares + gains
-        weights = np.zeros(len(round.participants))
-        weights[places] = gains / lengths.sum()
-        base = round.start.select([0])
-        return {"*": comity.Mixing.step(weights, receivers=round.clients, base=base)}
+        losses[places] = round.survey.values["objective"]
+        weights = round.sizes
+        if places:
+            weights = weights * np.exp(self.t * (losses - losses.max()))
+        return {"*": comity.Mixing.shared(weights, receivers=round.clients)}

@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 
 from comity.algorithms import Algorithm, Round, find, name_of
+from comity.algorithms.wrappers.application import server_models
 from comity.configuration import Configuration, configure
 from comity.core.fleet import Fleet
 from comity.core.mixing import mixed
@@ -260,6 +261,8 @@ def _delivered(checked: _Checked, round: Round) -> list[Tree]:
         return held.select([client * each for client in clients])
 
     models, route = mixed(algorithm.mix(round), round.sent, round.start, previous)
+    parameters = [name for name in round.sent if name not in round.buffers]
+    models = server_models(algorithm, models, route, parameters, previous)
     rows = [route.get(client) for client in round.clients]
     return [
         {} if row is None else {name: tensor[row] for name, tensor in models.tensors.items()}

@@ -38,16 +38,16 @@ def home(comity):
 
 
 def test_run_report_predict_and_export(comity, home):
-    options = ["--set", "own-scaffold.rate=0.5", "--set", "chunk=1", "--json"]
-    done = comity("run", *DATA, "--algorithm", "classics:Scaffold", *options, "--workers", 2)
+    options = ["--set", "own-feddyn.alpha=0.5", "--set", "chunk=1", "--json"]
+    done = comity("run", *DATA, "--algorithm", "classics:FedDyn", *options, "--workers", 2)
     results = json.loads(done.stdout)
-    assert results["algorithm"] == "classics:Scaffold"
-    path = home / "runs" / "german-credit-gender-dp-classics-Scaffold-seed1"
+    assert results["algorithm"] == "classics:FedDyn"
+    path = home / "runs" / "german-credit-gender-dp-classics-FedDyn-seed1"
     text = (path / "config.toml").read_text()
-    assert 'algorithm = "classics:Scaffold"' in text
-    assert "[own-scaffold]\nrate = 0.5" in text
+    assert 'algorithm = "classics:FedDyn"' in text
+    assert "[own-feddyn]\nalpha = 0.5" in text
     comity("report", path)
-    assert "own-scaffold" in (path / "report.html").read_text()
+    assert "own-feddyn" in (path / "report.html").read_text()
     comity("export", path, "model.safetensors", "--client", 1)
     columns = shipped("german-credit")
     rows = zip(*(cells[:4] for cells in columns.values()), strict=True)
@@ -59,20 +59,20 @@ def test_run_report_predict_and_export(comity, home):
     # without its module a run is refused in one line
     (home / "classics.py").unlink()
     done = comity("report", path, code=2)
-    assert "algorithm 'classics:Scaffold': there is no module 'classics'" in done.stderr
+    assert "algorithm 'classics:FedDyn': there is no module 'classics'" in done.stderr
     assert "change to its directory, or install it" in done.stderr
 
 
 def test_a_comparison_of_own_and_shipped_algorithms(comity, home):
-    entries = "fedavg,mine:Alike,mine:Alike+ft[scale=2],mine:Alike+confree,classics:FedNova"
+    entries = "fedavg,mine:Alike,mine:Alike+ft[scale=2],mine:Alike+confree,classics:BySteps"
     done = comity(
         *("compare", *DATA, "--algorithms", entries, "--seeds", 1, "--out", "c", "--json"),
         *("--set", "alike.scale=3", "--workers", 2),
     )
     rows = {row["algorithm"]: row for row in json.loads(done.stdout)["rows"]}
     assert list(rows) == entries.split(",")
-    # with one size for all it is fedavg, and with equal steps so is FedNova
-    for entry in ("mine:Alike", "classics:FedNova"):
+    # with one size for all it is fedavg, and with equal steps so is the mean by steps
+    for entry in ("mine:Alike", "classics:BySteps"):
         (gain,) = rows[entry]["paired"]["fedavg"]["each"]
         assert gain == pytest.approx(0.0, abs=1e-5)
     assert rows["mine:Alike+confree"]["host"] == "mine:Alike"
@@ -109,8 +109,8 @@ def test_a_search_trains_candidates_with_it(comity, home):
     text = (home / "s" / "config.toml").read_text()
     assert 'algorithm = "mine:Alike"' in text
     assert "[alike]\nscale = 2.0" in text
-    done = comity("search", "german-credit-gender-dp", "--algorithm", "classics:Scaffold", code=2)
-    assert "algorithm = classics:Scaffold: in a search the server evaluates" in done.stderr
+    done = comity("search", "german-credit-gender-dp", "--algorithm", "classics:FedDyn", code=2)
+    assert "algorithm = classics:FedDyn: in a search the server evaluates" in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -146,14 +146,14 @@ def test_variants_of_a_run_equal_the_simulation(algorithm, name, tmp_path):
 @pytest.mark.parametrize("participation", [1.0, 0.5])
 @pytest.mark.parametrize("name", NAMES)
 def test_algorithms_of_a_users_own_equal_the_simulation(name, participation, tmp_path):
-    """Among them steps that travel, a control variate that stays, and a loss before training."""
+    """Among them steps that travel, a correction that stays, and a loss before training."""
     more = {"sizes": "8,4,2", "supervised": {"local_epochs": 2, "batch_size": 48}}
     values = {"problem": "tiny-people", "algorithm": name, "participation": participation, **more}
     check_equal(configuration_of(**values), tmp_path)
 
 
 def test_a_lost_control_variate_equals_the_simulated_absence(tmp_path):
-    values = {"problem": "tiny-people", "algorithm": "classics:Scaffold"}
+    values = {"problem": "tiny-people", "algorithm": "scaffold"}
     deployment = Lossy(
         configuration_of(**values), tmp_path, when=(2, "round"), what="answer lost, restart"
     )
@@ -164,7 +164,7 @@ def test_a_lost_control_variate_equals_the_simulated_absence(tmp_path):
 
 
 def test_steps_travel_where_they_are_declared(tmp_path):
-    agreement = Agreement(configuration_of(problem="tiny-people", algorithm="classics:FedNova"))
+    agreement = Agreement(configuration_of(problem="tiny-people", algorithm="fednova"))
     assert agreement.statistics == ["size", "steps"]
     plain = Agreement(configuration_of(problem="tiny-people", algorithm="fedavg"))
     assert plain.statistics == ["size"]

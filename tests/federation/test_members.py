@@ -532,8 +532,8 @@ def test_code_that_a_policy_does_not_name_is_not_even_imported(tmp_path, monkeyp
     with pytest.raises(RefusedError, match=r"policy\.algorithms: .* runs unread:Mine, code that"):
         read_site(tmp_path / "bank-b.toml")
     monkeypatch.syspath_prepend(HOME)
-    policy = {"algorithms": ["classics:FedNova"], "statistics": ["size", "steps"]}
-    write(tmp_path, federation_values(algorithm="classics:FedNova"), policy=policy)
+    policy = {"algorithms": ["classics:BySteps"], "statistics": ["size", "steps"]}
+    write(tmp_path, federation_values(algorithm="classics:BySteps"), policy=policy)
     assert check_site(read_site(tmp_path / "bank-b.toml"))["policy"] is None
 
 

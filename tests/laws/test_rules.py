@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from functools import cache
@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from comity.algorithms import Algorithm, Round, Survey, algorithms, make
 from comity.algorithms.wrappers import fits, wrappers
-from comity.algorithms.wrappers.application import step_of
+from comity.algorithms.wrappers.application import server_models, step_of
 from comity.algorithms.wrappers.confree import ConFREE
 from comity.algorithms.wrappers.robust import Robust
 from comity.configuration import configure
@@ -106,7 +106,8 @@ def random_round(seed: int, clients: int, name: str, number: int = 1) -> Round:
     for tell in algorithms()[name].statistics:
         shape = (clients,) if tell == "gains" else TOLD.get(tell, ())
         told[tell] = torch.rand(clients, *shape, generator=g).double().numpy() + 0.1
-    return Round(number, ids, ids, sent, start, sizes, told, asked=clients)
+    learner = {"learning_rate": 0.1}
+    return Round(number, ids, ids, sent, start, sizes, told, learner=learner, asked=clients)
 
 
 def relabelled(name: str, round: Round, order: np.ndarray) -> Round:
@@ -138,6 +139,7 @@ def random_survey(seed: int, clients: int) -> Survey:
         "variance": rng.uniform(0.01, 0.1, clients),
         "before": rng.uniform(size=clients),
         "after": rng.uniform(size=clients),
+        "objective": rng.uniform(0.1, 2.0, clients),
     }
     return Survey(tuple(range(clients)), values, Fleet({"a": torch.from_numpy(gradients)}))
 
@@ -150,25 +152,47 @@ def shuffled(survey: Survey, order: np.ndarray) -> Survey:
     return Survey(survey.participants, values, survey.gradients.select(rows))
 
 
+def surveyed(round: Round, survey: Survey | None) -> Round:
+    """The round after a survey, which nobody may have answered."""
+    nobody = {key: values[:0] for key, values in random_survey(1, 1).values.items()}
+    return replace(round, survey=survey or Survey((), nobody))
+
+
 def mixed(
-    name: str, round: Round, survey: Survey | None, wrapper: ConFREE | None
+    algorithm: Algorithm, round: Round, survey: Survey | None, wrapper: ConFREE | None
 ) -> Mapping[str, Mixing | Pick]:
     """What the server makes of a round, with something in the place of its means or without."""
-    algorithm = prepared(name, survey)
-    if algorithm.surveys:
-        nobody = {key: values[:0] for key, values in random_survey(1, 1).values.items()}
-        round = replace(round, survey=survey or Survey((), nobody))
-    mixings = algorithm.mix(round)
+    mixings = algorithm.mix(surveyed(round, survey))
     if wrapper is None:
         return mixings
     return wrapper.adjust(mixings, round, algorithm.shared_update)[0]
+
+
+def stepped(
+    algorithm: Algorithm, mixings: Mapping[str, Mixing | Pick], round: Round
+) -> dict[str, torch.Tensor]:
+    """The one model of a server that does more than mix; of all others, nothing."""
+
+    def previous(names: Sequence[str], clients: Sequence[int]) -> Fleet:
+        return Fleet({name: round.start[name] for name in names}).select(list(clients))
+
+    if not algorithm.has_server_step:
+        return {}
+    rows, route = mixed_models(mixings, round.sent, round.start)
+    models = server_models(algorithm, rows, route, list(round.sent), previous)
+    assert len(models) == 1
+    return {name: models[name][0] for name in models}
 
 
 def given_models(
     name: str, round: Round, survey: Survey, wrapper: ConFREE | None = None
 ) -> dict[int, np.ndarray]:
     """What each client would be sent after a survey and training; of several models, the mean."""
-    mixings = mixed(name, round, survey, wrapper)
+    algorithm = prepared(name, survey)
+    mixings = mixed(algorithm, round, survey, wrapper)
+    if one := stepped(algorithm, mixings, round):
+        everything = np.concatenate([tensor.flatten().numpy() for tensor in one.values()])
+        return dict.fromkeys(round.clients, everything)
     models: dict[int, list[np.ndarray]] = {client: [] for client in round.clients}
     for tensor in round.sent:
         mixing = next(m for pattern, m in mixings.items() if fnmatchcase(tensor, pattern))
@@ -187,7 +211,7 @@ def test_what_needs_differentiable_losses_declares_it(name):
     cls = algorithms()[name]
     wraps = cls.build is not Algorithm.build
     other = bool(cls.needs & {"attribute", "classes"})
-    asks = "gradients" in cls.surveys or "losses" in cls.surveys
+    asks = bool(cls.surveys)
     assert ("losses" in cls.needs) == (wraps or other or trains_per_objective(name) or asks)
 
 
@@ -207,7 +231,7 @@ def test_4_honest_weights_of_steps_without_conflict(seed, clients, name):
 
 def assert_honest(name: str, round: Round, wrapper: ConFREE | None) -> None:
     for survey in (None, random_survey(1, len(round.participants))):
-        for mixing in mixed(name, round, survey, wrapper).values():
+        for mixing in mixed(prepared(name, survey), round, survey, wrapper).values():
             mixing.check(len(round.sent))
             assert (mixing.weights >= 0).all()
             assert set(mixing.route.values()) <= set(range(len(mixing.weights)))
@@ -248,9 +272,13 @@ def robust_models(name: str, wrapper: str, round: Round, survey: Survey) -> dict
     for mixing in step.mixings.values():
         mixing.check(len(round.sent))
         assert (mixing.weights >= 0).all()
+    sent = step.models(round.sent, round.start)
+    if one := stepped(algorithm, step.mixings, replace(round, sent=sent)):
+        everything = np.concatenate([tensor.flatten().numpy() for tensor in one.values()])
+        return dict.fromkeys(round.clients, everything)
     models, route = mixed_models(
         step.mixings,
-        step.models(round.sent, round.start),
+        sent,
         round.start,
         lambda names, clients: round.start.group(*names).select(clients),
     )
@@ -305,10 +333,9 @@ def test_7_a_survey_that_nobody_answered_changes_nothing(name):
 @given(seed=st.integers(0, 2**30), name=st.sampled_from(MIXING))
 def test_a_single_client_is_left_alone(seed, name):
     """Means of one are what it sent; a step may be of another length than the client's own."""
-    round = random_round(seed, 1, name)
-    if any(
-        getattr(mixing, "base", None) is not None for mixing in prepared(name).mix(round).values()
-    ):
+    round, algorithm = random_round(seed, 1, name), prepared(name)
+    mixings = algorithm.mix(surveyed(round, None)).values()
+    if algorithm.has_server_step or any(getattr(m, "base", None) is not None for m in mixings):
         return
     sent = torch.cat([t.flatten() for t in round.sent.tensors.values()]).numpy()
     given = given_models(name, round, random_survey(seed, 1))
@@ -323,7 +350,8 @@ def test_server_state_survives_a_file(seed, name):
     first, second = prepared(name), prepared(name)
     if surveys:
         first.broadcast(random_survey(seed, 5))
-    first.mix(random_round(seed, 5, name))
+    before = surveyed(random_round(seed, 5, name), random_survey(seed, 5))
+    stepped(first, first.mix(before), before)
     second.load(restored(saved(first.state())))
     if surveys:
         wanted_brief, found_brief = (
@@ -332,7 +360,10 @@ def test_server_state_survives_a_file(seed, name):
         for key, values in wanted_brief.items():
             np.testing.assert_array_equal(values, found_brief[key])
     following = random_round(seed + 1, 5, name, number=2)
+    following = surveyed(following, random_survey(seed + 1, 5))
     wanted, found = first.mix(following), second.mix(following)
+    one, other = stepped(first, wanted, following), stepped(second, found, following)
+    assert all(torch.equal(one[tensor], other[tensor]) for tensor in one)
     assert saved(first.state()) == saved(second.state())
     for key, mixing in wanted.items():
         np.testing.assert_array_equal(mixing.weights, found[key].weights)

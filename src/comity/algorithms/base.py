@@ -70,6 +70,9 @@ class Round:
     """Number of clients that were asked; those with broken models are no participants."""
     seed: int = 0
     """The run's, for rules that draw; see `comity.core.rng`."""
+    buffers: tuple[str, ...] = ()
+    """Tensors of ``sent`` that are no parameters, such as statistics of batch normalisation. They
+    are to be averaged: a step longer than the mean update can make a variance negative."""
 
     @property
     def steps(self) -> FloatArray:
@@ -135,8 +138,8 @@ class Algorithm(Settings):
     ``attribute``: labels, and one attribute of people with a value per sample. ``classes``: labels
     that are classes, with one output of the network per class. ``losses``: objectives that are
     differentiable losses, which environments do not have; every algorithm needs them that has
-    another need, wraps the network (`build`), changes something `on_receipt`, surveys gradients or
-    losses, or trains objectives apart.
+    another need, wraps the network (`build`), changes something `on_receipt`, surveys clients, or
+    trains objectives apart.
     """
     run_defaults: ClassVar[Mapping[str, Any]] = {}
     """Defaults of run-level settings under this algorithm."""
@@ -187,6 +190,8 @@ class Algorithm(Settings):
             return "pools the data of all clients"
         if self.ensembles:
             return "hands the models of all clients to everybody"
+        if self.has_server_step:
+            return "steps from one model that the server holds"
         return "asks all clients before they train" if self.surveys else ""
 
     def needs_exact(self, problem: Problem) -> str:
@@ -310,6 +315,24 @@ class Algorithm(Settings):
         The first pattern that matches a tensor counts; ``"*"``, last, is all other tensors.
         """
         raise NotImplementedError
+
+    def server_step(self, held: Fleet, mixed: Fleet) -> Fleet:
+        """Return the server's new parameters, from those before and those that were mixed.
+
+        Wrappers have changed the mixing by then, so ``mixed - held`` is the update that the server
+        believes in. It is called after `mix`, once per round in which something was mixed. Buffers
+        and target networks are not among the tensors: they stay as they were mixed.
+
+        Args:
+            held: the parameters before this round, one row per row of ``mixed``.
+            mixed: the parameters that the mixings made.
+        """
+        return mixed
+
+    @property
+    def has_server_step(self) -> bool:
+        """Whether the server does more than mix."""
+        return type(self).server_step is not Algorithm.server_step
 
     def ensemble(self, models: Fleet, sizes: FloatArray) -> Tree:
         """Return the tensors that every client gets after the last round, by name.

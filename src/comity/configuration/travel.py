@@ -36,6 +36,8 @@ class Travel:
         module = configuration.get_module()
         self.trained = [n for n, tensor in module.named_parameters() if tensor.requires_grad]
         """Names of the trained parameters."""
+        self.parameters = frozenset(name for name, _ in module.named_parameters())
+        """Names of all parameters; other tensors are buffers, or belong to target networks."""
         fleet = Fleet.of(module, 1)
         own = {name: described(tensor.numpy()) for name, tensor in fleet.tensors.items()}
         sent = {name: own[name] for name in fleet.group(*algorithm.travelling(module))}

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from comity.algorithms import Round, Survey
-from comity.algorithms.wrappers.application import Step, step_of
+from comity.algorithms.wrappers.application import Step, server_models, step_of
 from comity.configuration import Configuration
 from comity.configuration.participants import mixes, participants
 from comity.core.fleet import Fleet
@@ -192,9 +192,7 @@ class Server:
         """Choose the round to keep after the last delivery."""
         self._answered(request, update, record, "finish", self.configuration.extra_rounds)
         self._choose(update, record)
-        self._verdicts |= {
-            client: Verdict(record.round, record.chosen) for client in update.clients
-        }
+        self._verdicts |= dict.fromkeys(update.clients, Verdict(record.round, record.chosen))
 
     def _answered(
         self,
@@ -263,6 +261,7 @@ class Server:
             learner=self.configuration.learner_settings,
             asked=len(clients) + sum(len(absent) for absent in record.absent.values()),
             seed=self.configuration.seed,
+            buffers=tuple(n for n in self._template if n not in self._travel.parameters),
         )
         step = self._apply_rule(round, record)
         self._store(step.models(sent, start), start, step.mixings)
@@ -333,6 +332,7 @@ class Server:
     def _store(self, sent: Fleet, start: Fleet, mixings: Mixings) -> None:
         """Mix, and keep what the server had for clients that a mixing does not name."""
         rows, route = mixed(mixings, sent, start, self._previous)
+        rows = server_models(self.algorithm, rows, route, self._travel.parameters, self._previous)
         waiting = [client for client in self.clients if client not in route]
         if waiting:
             route.update({client: len(rows) + i for i, client in enumerate(waiting)})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -74,3 +74,28 @@ def step_of(algorithm: Algorithm, wrappers: Sequence[Wrapper], round: Round) -> 
         mixings, more = wrapper.adjust(mixings, round, algorithm.shared_update)
         figures |= more
     return replace(step, mixings=mixings, figures=figures or None)
+
+
+def server_models(
+    algorithm: Algorithm,
+    rows: Fleet,
+    route: Mapping[int, int],
+    parameters: Collection[str],
+    previous: Callable[[Sequence[str], Sequence[int]], Fleet],
+) -> Fleet:
+    """Return the models that the server holds after a round, from those that mixings made.
+
+    Args:
+        algorithm: The host, whose `Algorithm.server_step` is taken.
+        rows: The mixed models.
+        route: Client -> row of ``rows``; every row has a client.
+        parameters: Names of the parameters.
+        previous: ``(names, clients)`` -> these tensors of what the server held for these clients.
+    """
+    if not algorithm.has_server_step:
+        return rows
+    receiver = {row: client for client, row in sorted(route.items(), reverse=True)}
+    names = [name for name in rows if name in parameters]
+    held = previous(names, [receiver[row] for row in range(len(rows))])
+    stepped = algorithm.server_step(held, Fleet({name: rows[name] for name in names}))
+    return Fleet({**rows.tensors, **stepped.tensors})

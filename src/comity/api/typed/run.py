@@ -7,27 +7,19 @@ from typing import Any, Literal, TypedDict
 
 from comity.algorithms import Algorithm
 from comity.api.typed.algorithms import (
-    APFLSettings,
-    CFLSettings,
-    DittoSettings,
     FairFedSettings,
-    FedALASettings,
-    FedAMPSettings,
-    FedBNSettings,
+    FedAdagradSettings,
+    FedAdamSettings,
+    FedAvgMSettings,
     FedCMOOSettings,
-    FedCPSettings,
     FedFBSettings,
-    FedFomoSettings,
-    FedPACSettings,
-    FedPHPSettings,
     FedPrefSettings,
     FedProxSettings,
-    FedRepSettings,
+    FedYogiSettings,
     FSMGDASettings,
     MaTFLSettings,
-    PFedMeSettings,
-    PFedRLLASettings,
     PraFFLSettings,
+    ScaffoldSettings,
 )
 from comity.api.typed.parts import (
     AnnealingSettings,
@@ -38,6 +30,21 @@ from comity.api.typed.parts import (
     GapSettings,
     PrivacySettings,
     SupervisedSettings,
+)
+from comity.api.typed.personalised import (
+    APFLSettings,
+    CFLSettings,
+    DittoSettings,
+    FedALASettings,
+    FedAMPSettings,
+    FedBNSettings,
+    FedCPSettings,
+    FedFomoSettings,
+    FedPACSettings,
+    FedPHPSettings,
+    FedRepSettings,
+    PFedMeSettings,
+    PFedRLLASettings,
 )
 
 
@@ -135,10 +142,16 @@ class SharedSettings(TypedDict, total=False):
     """Settings of dqn."""
     fairfed: FairFedSettings
     """Settings of fairfed."""
+    fedadagrad: FedAdagradSettings
+    """Settings of fedadagrad."""
+    fedadam: FedAdamSettings
+    """Settings of fedadam."""
     fedala: FedALASettings
     """Settings of fedala."""
     fedamp: FedAMPSettings
     """Settings of fedamp."""
+    fedavgm: FedAvgMSettings
+    """Settings of fedavgm."""
     fedbn: FedBNSettings
     """Settings of fedbn."""
     fedcmoo: FedCMOOSettings
@@ -159,6 +172,8 @@ class SharedSettings(TypedDict, total=False):
     """Settings of fedprox."""
     fedrep: FedRepSettings
     """Settings of fedrep."""
+    fedyogi: FedYogiSettings
+    """Settings of fedyogi."""
     fsmgda: FSMGDASettings
     """Settings of fsmgda."""
     matfl: MaTFLSettings
@@ -169,6 +184,8 @@ class SharedSettings(TypedDict, total=False):
     """Settings of pfedrlla."""
     praffl: PraFFLSettings
     """Settings of praffl."""
+    scaffold: ScaffoldSettings
+    """Settings of scaffold."""
     supervised: SupervisedSettings
     """Settings of supervised."""
 
