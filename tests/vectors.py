@@ -198,3 +198,13 @@ PFEDRLLA: dict[str, Any] = {
     "cnn_parameters": 878_538,
     "cnn_head_parameters": 824_842,
 }
+
+SCALARISATION: dict[str, Any] = {
+    "points": [[0.0, 1.0], [0.6, 0.6], [1.0, 0.0], [0.2, 0.9]],
+    "importance": [0.5, 0.5],
+    "linear": [0.5, 0.6, 0.5, 0.55],
+    "tchebycheff": [0.5, 0.3, 0.5, 0.45],
+    "augmented_rho_0_05": [0.525, 0.33, 0.525, 0.4775],
+    "smooth": [0.500672, 0.369315, 0.500672, 0.452975],
+    "pbi": [4.242641, 0.848528, 4.242641, 3.252691],
+}

@@ -22,9 +22,9 @@ from comity.core.mixing import Mixing
 from comity.core.phases import Batch, Phase, View
 from comity.core.preferences import equidistant
 from comity.core.rng import stream
+from comity.core.scalarisations import direction_of, smooth_tchebycheff
 from comity.core.typing import FloatArray, Tree
 from comity.errors import UserError
-from comity.learners.scalarisation import direction_of, smooth_tchebycheff
 from comity.problems import Problem
 from comity.settings import setting
 

@@ -23,7 +23,12 @@ from comity.errors import UserError
 from comity.learners.base import LearnerContext, Task
 from comity.learners.supervised.client_data import ClientData
 from comity.learners.supervised.descent import Descent
-from comity.learners.supervised.normalisation import END_STEPS, initial_scale, spread
+from comity.learners.supervised.normalisation import (
+    BELOW_SEEN,
+    END_STEPS,
+    initial_scale,
+    spread,
+)
 from comity.learners.supervised.plan import PhasePlan
 from comity.learners.supervised.settings import SupervisedSettings
 from comity.learners.supervised.stack import DrawKey, NetworkStack
@@ -64,6 +69,9 @@ class Supervised:
         self._descent = Descent(self._stack, settings, clients, context.seed)
         self._remarks += self._descent.remarks
         self._normalise(context.fleet)
+        self._least_seen = np.full(context.preferences.shape, np.inf)
+        if settings.ideal == "zero":
+            self._stack.ideal.zero_()
 
     def _normalise(self, fleet: Fleet) -> None:
         """Set what losses are divided by, from the initial models and each client's own rows."""
@@ -201,6 +209,7 @@ class Supervised:
         shares = [phase.share if phase.passes is None else 0.0 for phase in task.phases]
         bounds = np.rint(np.outer(np.cumsum([0.0, *shares]), left)).astype(np.int64)
         self._optimiser_steps[rows] = 0
+        self._look_for_ideal(fleet, rows)
         for number, phase in enumerate(task.phases):
             steps = bounds[number + 1] - bounds[number]
             if phase.passes is not None:
@@ -214,6 +223,15 @@ class Supervised:
                 self._run(models, plan)
                 fleet.put(rows[places], models)
         self._steps[rows] = np.maximum(self._steps[rows], task.goal)
+
+    def _look_for_ideal(self, fleet: Fleet, rows: IntArray) -> None:
+        """Lower the ideal points of clients to what their present models reach, if they say so."""
+        if self.settings.ideal == "seen" and self.settings.scalarisation != "linear":
+            losses = self._stack.training_losses(fleet.select(rows).tensors, rows)
+            seen = (losses / self._stack.scale[rows]).double().numpy()
+            self._least_seen[rows] = np.fmin(self._least_seen[rows], seen)
+            ideal = torch.from_numpy(self._least_seen[rows]).float() - BELOW_SEEN
+            self._stack.ideal[rows] = ideal
 
     def _warm_up(self, round: int, places: IntArray) -> Tensor | None:
         """Return weights that are all on the first objective, one row per client; else None."""
@@ -299,9 +317,12 @@ class Supervised:
     # -- persistence -----------------------------------------------------------------------
 
     def state(self) -> NamedArrays:
-        """Return the counts of steps and of skipped terms as plain arrays."""
-        return {"steps": self._steps, "skipped": self._skipped}
+        """Return counts of steps and of skipped terms, and the smallest losses where they count."""
+        seen = {"least_seen": self._least_seen} if self.settings.ideal == "seen" else {}
+        return {"steps": self._steps, "skipped": self._skipped, **seen}
 
     def load(self, state: NamedArrays) -> None:
         """Take back what `state` returned."""
         self._steps, self._skipped = state["steps"].copy(), state["skipped"].copy()
+        if "least_seen" in state:
+            self._least_seen = state["least_seen"].copy()
