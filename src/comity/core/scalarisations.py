@@ -71,8 +71,9 @@ def penalty_boundary_intersection(
     """
     unit = direction / torch.linalg.vector_norm(direction, dim=-1, keepdim=True)
     along = (losses * unit).sum(dim=-1, keepdim=True)
-    beside: Tensor = torch.linalg.vector_norm(losses - along * unit, dim=-1)
-    return along.squeeze(-1) + penalty * beside
+    beside = torch.linalg.vector_norm(losses - along * unit, dim=-1)
+    value: Tensor = along.squeeze(-1) + penalty * beside
+    return value
 
 
 def direction_of(importance: Tensor, least: float) -> Tensor:
