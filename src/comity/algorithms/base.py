@@ -135,8 +135,8 @@ class Algorithm(Settings):
     ``attribute``: labels, and one attribute of people with a value per sample. ``classes``: labels
     that are classes, with one output of the network per class. ``losses``: objectives that are
     differentiable losses, which environments do not have; every algorithm needs them that has
-    another need, wraps the network (`build`), surveys gradients or losses, or trains objectives
-    apart.
+    another need, wraps the network (`build`), changes something `on_receipt`, surveys gradients or
+    losses, or trains objectives apart.
     """
     run_defaults: ClassVar[Mapping[str, Any]] = {}
     """Defaults of run-level settings under this algorithm."""
@@ -268,6 +268,15 @@ class Algorithm(Settings):
             replace(phase, weights=None, surveyed=False, per_objective=False)
             for phase in self.phases(problem)
         ]
+
+    def on_receipt(self, problem: Problem) -> Update | None:
+        """Return an update of what a client keeps to itself whenever models reach it; None: none.
+
+        It runs after every delivery, the last one included, before the delivered models are
+        validated. It may change tensors that do not travel, from the parameters, all training
+        samples and the view (with ``validation``). A client that declines a delivery undoes it.
+        """
+        return None
 
     def survey_client(self, problem: Problem) -> Update:
         """Return a function that computes the surveyed values learners do not know.

@@ -28,8 +28,8 @@ def algorithm(
     def declare(cls: A) -> A:
         if "losses" not in cls.needs and implies_losses(cls):
             raise TypeError(
-                f"{cls.__name__}.needs must contain 'losses': it has another need, a build of its "
-                "own, or surveys gradients or losses."
+                f"{cls.__name__}.needs must contain 'losses': it has another need, a build or an "
+                "on_receipt of its own, or surveys gradients or losses."
             )
         shipped = _REGISTRY.get(name, cls).__module__.startswith(_PACKAGE)
         if shipped and not cls.__module__.startswith(_PACKAGE):
@@ -50,7 +50,7 @@ def algorithm(
 
 def implies_losses(cls: type[Algorithm]) -> bool:
     """Return whether something that an algorithm declares works with differentiable losses only."""
-    wraps = cls.build is not Algorithm.build
+    wraps = cls.build is not Algorithm.build or cls.on_receipt is not Algorithm.on_receipt
     return wraps or bool(cls.needs) or bool({"gradients", "losses"} & set(cls.surveys))
 
 

@@ -70,6 +70,7 @@ class Clients:
         self._per_objective = any(phase.per_objective for phase in self._phases)
         self._local_phases = self._algorithm.local_phases(problem)
         self._survey_client = self._algorithm.survey_client(problem)
+        self._on_receipt = self._algorithm.on_receipt(problem)
         self._mechanism = mechanism_of(configuration, draw)
         self._uplink = Uplink(Travel(configuration), self._models, self._mechanism is not None)
         self._incidents: dict[int, str] = {}
@@ -174,7 +175,7 @@ class Clients:
         if models is not None:
             self._uplink.received(rows, models)
             before = self._models.select(rows).clone()
-            self._models.put(rows, self._received_as(models))
+            self._models.put(rows, self._delivered(rows, models))
             value = self._validate(rows, delivered=True)
             if guarded:
                 declined = self._selection.declines(rows, value)
@@ -186,12 +187,16 @@ class Clients:
         self._start.put(rows, self._models.select(rows))
         return Receipt(request.round, request.clients, value, declined)
 
-    def _received_as(self, models: Fleet) -> Fleet:
-        """Return delivered tensors under the local names that the algorithm declares."""
+    def _delivered(self, rows: IntArray, models: Fleet) -> Fleet:
+        """Return delivered tensors under their local names, and what clients change on receipt."""
         names = {name: name for name in models if name in self._models.tensors}
         for prefix, local in self._algorithm.receive_as.items():
             names |= {n: n.replace(prefix, local, 1) for n in names if n.startswith(prefix)}
-        return Fleet({local: models[name] for name, local in names.items()})
+        tensors = {local: models[name] for name, local in names.items()}
+        if self._on_receipt is not None:
+            held = Fleet({**self._models.select(rows).tensors, **tensors})
+            tensors |= self._learner.changes(held, rows, self._on_receipt)
+        return Fleet(tensors)
 
     def _goal(self, rows: IntArray, rounds: IntArray) -> IntArray:
         """Return the steps that the models of clients have taken in all after their rounds."""
@@ -294,7 +299,7 @@ class Clients:
         if request.models is not None:
             rows = self._rows(request.clients)
             self._models.put(rows, request.models)
-            self._models.put(rows, self._received_as(request.models))
+            self._models.put(rows, self._delivered(rows, request.models))
             self._learner.restart(rows, request.models)
             self._selection.kept.put(rows, request.models)
             self._start.put(rows, request.models)
@@ -322,10 +327,10 @@ class Clients:
     def evaluate_delivery(self, request: RoundRequest) -> FloatArray:
         """Return validation vectors with the delivered models; nothing is trained or kept."""
         self._apply_verdicts(request)
+        rows, episodes = self._rows(request.clients), self.configuration.validation_episodes
         models = self._models
         if request.models is not None:
-            models = Fleet({**models.tensors, **self._received_as(request.models).tensors})
-        rows, episodes = self._rows(request.clients), self.configuration.validation_episodes
+            models = Fleet({**models.tensors, **self._delivered(rows, request.models).tensors})
         return self._learner.evaluate(models, rows, "validation", episodes)[0]
 
     def models(self, kept: bool) -> Fleet:

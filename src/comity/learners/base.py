@@ -12,7 +12,7 @@ from typing import ClassVar, Literal, Protocol, Self
 
 from comity.core.fleet import Fleet
 from comity.core.phases import ClientModel, Phase, Update
-from comity.core.typing import FloatArray, IntArray, NamedArrays
+from comity.core.typing import FloatArray, IntArray, NamedArrays, Tree
 from comity.problems.base import Problem
 from comity.settings import Settings, setting
 
@@ -124,6 +124,15 @@ class Learner(Protocol):
         Args:
             rows: The clients that accepted what they received.
             received: What they received, one row per client of ``rows``.
+        """
+
+    def changes(self, models: Fleet, rows: IntArray, update: Update) -> Tree:
+        """Return the tensors that an update gives for some clients, by name, one row per client.
+
+        Args:
+            models: The models of these clients, which stay as they are.
+            rows: The clients, as rows of the fleet.
+            update: A function of one client's tensors, training samples and view.
         """
 
     def survey(

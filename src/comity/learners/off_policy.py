@@ -198,6 +198,10 @@ class OffPolicy(ABC):
 
     # -- training --------------------------------------------------------------------------
 
+    def changes(self, models: Fleet, rows: IntArray, update: Update) -> Tree:
+        """Raise `NotImplementedError`: updates look at samples."""
+        raise NotImplementedError("environments have no samples")
+
     def survey(
         self,
         fleet: Fleet,

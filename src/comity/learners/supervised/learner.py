@@ -179,6 +179,10 @@ class Supervised:
             fleet.select(rows).tensors, rows, purpose, preferences
         )
 
+    def changes(self, models: Fleet, rows: IntArray, update: Update) -> Tree:
+        """Return the tensors that an update computes from all samples of each client."""
+        return self._descent.survey(update, models, rows)
+
     def survey(
         self,
         fleet: Fleet,
