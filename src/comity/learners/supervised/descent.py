@@ -112,7 +112,6 @@ class Descent:
         cohort.first = {name: torch.zeros_like(cohort.tensors[name]) for name in names}
         cohort.second = {name: torch.zeros_like(cohort.tensors[name]) for name in names}
         cohort.batches = batches
-        cohort.drawn = self._draw(plan)
         if phase.surveyed:
             cohort.survey_gradients = _weighted(
                 plan.task.gradients, names, plan.places, cohort.view.aims
@@ -122,6 +121,7 @@ class Descent:
             samples = self._all_samples(plan.owners)
         if phase.before is not None:
             cohort.change(self._apply(phase.before, cohort, samples))
+        cohort.drawn = self._draw(plan, cohort.tensors)
         for stretch in stretches(plan, self._data):
             done = 0
             for length in sorted(set(stretch.lengths[stretch.lengths > 0].tolist())):
@@ -278,15 +278,16 @@ class Descent:
         changes: Tree = self._stack.each(client_correction, cohort.tensors, grads, view)
         return changes
 
-    def _draw(self, plan: PhasePlan) -> Tree:
+    def _draw(self, plan: PhasePlan, tensors: Tree) -> Tree:
         """Return the random numbers of all steps, each client's from a stream of its own."""
         draw, steps = plan.phase.draw, plan.steps
         if draw is None:
             return {}
         most, purpose, clients = int(steps.max()), f"draws {plan.number}", []
-        for owner, count in zip(plan.owners.tolist(), steps.tolist(), strict=True):
+        for place, (owner, count) in enumerate(zip(plan.owners, steps, strict=True)):
             generator = stream(self._seed, purpose, plan.task.round, self._clients[owner])
-            values = draw(generator, count, int(self._data.batch_sizes[owner]))
+            parameters = {name: tensor[place] for name, tensor in tensors.items()}
+            values = draw(generator, int(count), int(self._data.batch_sizes[owner]), parameters)
             clients.append({n: np.resize(v, (most, *v.shape[1:])) for n, v in values.items()})
         return {n: torch.from_numpy(np.stack([c[n] for c in clients])).float() for n in clients[0]}
 

@@ -210,12 +210,15 @@ class Supervised:
     def train(self, fleet: Fleet, rows: IntArray, task: Task) -> None:
         """Train clients in place, phase by phase, each phase cohort by cohort."""
         left = np.maximum(task.goal - self._steps[rows], 0)
-        shares = [phase.share if phase.passes is None else 0.0 for phase in task.phases]
+        phases = [
+            (number, phase) for number, phase in enumerate(task.phases) if self._now(phase, task)
+        ]
+        shares = [phase.share if phase.passes is None else 0.0 for _, phase in phases]
         bounds = np.rint(np.outer(np.cumsum([0.0, *shares]), left)).astype(np.int64)
         self._optimiser_steps[rows] = 0
         self._look_for_ideal(fleet, rows)
-        for number, phase in enumerate(task.phases):
-            steps = bounds[number + 1] - bounds[number]
+        for (number, phase), begin, end in zip(phases, bounds, bounds[1:], strict=False):
+            steps = end - begin
             if phase.passes is not None:
                 steps = np.where(left > 0, self._steps_of_passes(phase.passes, fleet, rows), 0)
             if phase.steps is not None:
@@ -227,6 +230,10 @@ class Supervised:
                 self._run(models, plan)
                 fleet.put(rows[places], models)
         self._steps[rows] = np.maximum(self._steps[rows], task.goal)
+
+    def _now(self, phase: Phase, task: Task) -> bool:
+        """Return whether a phase takes place in the round of a task."""
+        return phase.when is None or phase.when(task.round, self._rounds)
 
     def _look_for_ideal(self, fleet: Fleet, rows: IntArray) -> None:
         """Lower the ideal points of clients to what their present models reach, if they say so."""
