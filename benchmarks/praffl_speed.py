@@ -30,10 +30,10 @@ from comity.configuration import Configuration, configure
 from comity.core.fleet import Fleet
 from comity.core.phases import ClientModel
 from comity.core.rng import stream
+from comity.core.scalarisations import direction_of, smooth_tchebycheff
 from comity.core.threads import limited
 from comity.federation.clients import initial_fleet
 from comity.learners import LEARNERS, LearnerContext, Task
-from comity.learners.scalarisation import direction_of, smooth_tchebycheff
 from comity.learners.supervised.client_data import ClientData
 from comity.problems import DataProblem
 from comity.runs.execute import execute, start_run

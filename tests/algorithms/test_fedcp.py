@@ -139,10 +139,10 @@ def test_each_client_and_step_has_noise_of_its_own():
     algorithm = make("fedcp", {})
     (phase,) = algorithm.phases(ANSWERS)
     assert phase.draw is not None
-    noise = phase.draw(np.random.default_rng(1), 5, 16)["noise"]
+    noise = phase.draw(np.random.default_rng(1), 5, 16, {})["noise"]
     assert noise.shape == (5, 16, 2, 4)
     assert len(np.unique(noise)) == noise.size
-    many = phase.draw(np.random.default_rng(1), 500, 16)["noise"]
+    many = phase.draw(np.random.default_rng(1), 500, 16, {})["noise"]
     assert many.mean() == pytest.approx(0.5772, abs=0.02), "Gumbel's mean"
 
 

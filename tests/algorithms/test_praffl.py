@@ -295,8 +295,8 @@ def test_each_client_draws_preferences_of_its_own_every_round():
     assert second.draw is not None
     draws = []
 
-    def noted(generator, steps, samples):
-        draws.append(second.draw(generator, steps, samples)["importance"])
+    def noted(generator, steps, samples, parameters):
+        draws.append(second.draw(generator, steps, samples, parameters)["importance"])
         return {"importance": draws[-1]}
 
     learn(learner, models, [replace(second, draw=noted, share=1.0)], steps=3)

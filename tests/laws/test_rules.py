@@ -35,7 +35,7 @@ SETTINGS = {
     "pfedrlla": {"warmup": 0, "every": 1, "batch_size": 2},
 }
 GROUPS, CLASSES, FEATURES = 2, 3, 4
-TOLD = {"centroids": (CLASSES, FEATURES), "counts": (CLASSES,)}
+TOLD = {"centroids": (CLASSES, FEATURES), "counts": (CLASSES,), "model_losses": (3,)}
 """What is told beside a model, if it is more than a number; gains are one for each client."""
 SURVEYING = [name for name in ALGORITHMS if algorithms()[name].surveys]
 MIXING = [name for name in ALGORITHMS if algorithms()[name].mix is not Algorithm.mix]

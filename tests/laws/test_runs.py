@@ -103,6 +103,16 @@ def test_2_one_fleet_or_many_whatever_losses_are_divided_by(rule):
             np.testing.assert_allclose(whole[name], other[name], rtol=1e-3, atol=1e-4)
 
 
+@pytest.mark.parametrize("kind", ["tchebycheff", "smooth-tchebycheff", "pbi"])
+def test_2_one_fleet_or_many_whatever_the_scalarisation(kind):
+    rule = {"scalarisation": kind, "ideal": "seen", "sharpness": "relative"}
+    settings = {"algorithm": "fedavg", "problem": "tiny-people", "supervised": rule}
+    whole, *others = ends(settings)
+    for other in others:
+        for name in whole:
+            np.testing.assert_allclose(whole[name], other[name], rtol=1e-3, atol=1e-4)
+
+
 @pytest.mark.parametrize(
     "values",
     [
@@ -114,6 +124,7 @@ def test_2_one_fleet_or_many_whatever_losses_are_divided_by(rule):
         {"algorithm": "lft-fedavg", "sizes": "8,4,2,1", "supervised": {"local_epochs": 2}},
         {"algorithm": "fedpref", "supervised": {"normalise": "units", "warm_up": 0.6}},
         {"algorithm": "fedavg", "supervised": {"normalise": "ends"}},
+        {"algorithm": "ditto", "supervised": {"scalarisation": "tchebycheff", "ideal": "seen"}},
         {"algorithm": "matfl", "privacy": {"noise": 0.1}, "participation": 0.5},
         {"algorithm": "ditto", "privacy": {"epsilon": 50.0}, "encoding": "int4"},
     ],

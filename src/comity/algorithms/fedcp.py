@@ -76,7 +76,7 @@ class FedCP(FedAvg):
         width = split(problem.model(), problem)[1].in_features
 
         def drawn(
-            generator: np.random.Generator, steps: int, samples: int
+            generator: np.random.Generator, steps: int, samples: int, parameters: Tree
         ) -> dict[str, FloatArray]:
             return {"noise": generator.gumbel(size=(steps, samples, 2, width))}
 

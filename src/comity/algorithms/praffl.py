@@ -19,12 +19,12 @@ from comity.algorithms.base import Algorithm, Need, Round
 from comity.algorithms.fairbatch import public_average
 from comity.algorithms.registry import algorithm
 from comity.core.mixing import Mixing
-from comity.core.phases import Batch, Phase, View
+from comity.core.phases import Batch, Draw, Phase, View
 from comity.core.preferences import equidistant
 from comity.core.rng import stream
+from comity.core.scalarisations import direction_of, smooth_tchebycheff
 from comity.core.typing import FloatArray, Tree
 from comity.errors import UserError
-from comity.learners.scalarisation import direction_of, smooth_tchebycheff
 from comity.problems import Problem
 from comity.settings import setting
 
@@ -63,7 +63,7 @@ class Spanning(nn.Module):
         activation: nn.Module,
     ) -> None:
         super().__init__()
-        self.body, self.hyper, self._least, self._activation = body, hyper, least, activation
+        self.body, self.hyper, self.least, self._activation = body, hyper, least, activation
 
     def head(self, importance: Tensor) -> list[Tensor]:
         """Return φ: weight and bias of both layers, with the axes of ``importance`` first.
@@ -71,7 +71,7 @@ class Spanning(nn.Module):
         Only here an importance becomes the paper's direction λ. Preferences closer to the edge than
         any in training count as the closest ones in training.
         """
-        weights: list[Tensor] = self.hyper(direction_of(importance, self._least))
+        weights: list[Tensor] = self.hyper(direction_of(importance, self.least))
         return weights
 
     def forward(self, inputs: Tensor, importance: Tensor) -> Tensor:
@@ -113,6 +113,8 @@ class PraFFL(Algorithm):
     sends: ClassVar[tuple[str, ...]] = ("body.*",)
     reads_start: ClassVar[bool] = False
     run_defaults: ClassVar[Mapping[str, Any]] = {"keep_scope": "federation"}
+    spanning: ClassVar[type[Spanning]] = Spanning
+    """What `build` returns."""
 
     sampled: PositiveInt = setting(64, "preferences drawn for every batch (n_λ)")
     split: float = setting(0.5, "share of local training that ψ gets, first", above=0, below=1)
@@ -141,8 +143,9 @@ class PraFFL(Algorithm):
         layers = list(model) if isinstance(model, nn.Sequential) else []
         if len(layers) < 2 or not isinstance(layers[-1], nn.Linear):
             raise UserError(
-                f"praffl makes the last layer of a network anew for every preference; the network "
-                f"of {problem.name} must be an nn.Sequential that ends in nn.Linear."
+                f"{self.declaration.name} makes the last layer of a network anew for every "
+                f"preference; the network of {problem.name} must be an nn.Sequential that ends in "
+                "nn.Linear."
             )
         width, outputs = self.width, layers[-1].out_features
         body = nn.Sequential(*layers[:-1], nn.Linear(layers[-1].in_features, width), nn.ReLU())
@@ -152,7 +155,7 @@ class PraFFL(Algorithm):
         hidden = self.hyper_width if self.hyper == "mlp" else None
         hyper = Hypernetwork(len(problem.objectives), hidden, shapes)
         activation = nn.Identity() if self.arch == "code" else nn.ReLU()
-        return Spanning(body, hyper, self.lambda_min, activation)
+        return self.spanning(body, hyper, self.lambda_min, activation)
 
     @property
     def select_after_training(self) -> bool:
@@ -172,28 +175,48 @@ class PraFFL(Algorithm):
 
     def phases(self, problem: Problem) -> list[Phase]:
         """Train ψ on the error alone under the even head, then β on drawn preferences."""
+
+        def tchebycheff(parameters: Tree, batch: Batch, view: View) -> Tensor:
+            return self.span(parameters, batch, view)[0]
+
+        return [
+            self.body_phase(problem),
+            Phase(
+                train=("hyper.*",),
+                share=1 - self.split,
+                loss=tchebycheff,
+                draw=self.even_draw(problem),
+            ),
+        ]
+
+    def body_phase(self, problem: Problem) -> Phase:
+        """Return the phase in which ψ is trained on the error alone, under the even head."""
         count = len(problem.objectives)
 
         def error(parameters: Tree, batch: Batch, view: View) -> Tensor:
             even = torch.full((count,), 1.0 / count)
             return view.losses(view.forward(parameters, batch["inputs"], even), batch)[0]
 
+        return Phase(train=("body.*",), share=self.split, loss=error)
+
+    def even_draw(self, problem: Problem) -> Draw:
+        """Return what draws preferences from all parts of the simplex alike."""
+        flat = np.ones(len(problem.objectives))
+
         def drawn(
-            generator: np.random.Generator, steps: int, samples: int
+            generator: np.random.Generator, steps: int, samples: int, parameters: Tree
         ) -> dict[str, FloatArray]:
-            return {"importance": generator.dirichlet(np.ones(count), (steps, self.sampled))}
+            return {"importance": generator.dirichlet(flat, (steps, self.sampled))}
 
-        def tchebycheff(parameters: Tree, batch: Batch, view: View) -> Tensor:
-            importance = view.drawn["importance"]
-            outputs = view.forward(parameters, batch["inputs"], importance)
-            losses: Tensor = torch.vmap(view.losses, in_dims=(0, None))(outputs, batch)
-            direction = direction_of(importance, self.lambda_min)
-            return smooth_tchebycheff(losses, direction, self.smoothing).mean()
+        return drawn
 
-        return [
-            Phase(train=("body.*",), share=self.split, loss=error),
-            Phase(train=("hyper.*",), share=1 - self.split, loss=tchebycheff, draw=drawn),
-        ]
+    def span(self, parameters: Tree, batch: Batch, view: View) -> tuple[Tensor, Tensor]:
+        """Return the mean of g over the drawn preferences, and all losses (drawn x objectives)."""
+        importance = view.drawn["importance"]
+        outputs = view.forward(parameters, batch["inputs"], importance)
+        losses: Tensor = torch.vmap(view.losses, in_dims=(0, None))(outputs, batch)
+        direction = direction_of(importance, self.lambda_min)
+        return smooth_tchebycheff(losses, direction, self.smoothing).mean(), losses
 
     def mix(self, round: Round) -> Mapping[str, Mixing]:
         if self.weighting == "public" and len(round.participants) > 1:

@@ -61,6 +61,11 @@ Update = Callable[[Tree, Batch, View], Tree]
 
 Parameters are all that the client keeps, samples all that it trains on.
 """
+Draw = Callable[[np.random.Generator, int, int, Tree], Mapping[str, FloatArray]]
+"""``(generator, steps, batch size, parameters)`` -> random numbers by name, one row per step.
+
+Parameters are all that the client keeps, as they are when the phase begins, after `Phase.before`.
+"""
 
 
 @dataclass(frozen=True)
@@ -91,8 +96,12 @@ class Phase:
     repeat: int = 1
     """Steps on each batch, one after the other: the phase takes as many times its share of steps,
     or of passes. Supervised learning only."""
-    draw: Callable[[np.random.Generator, int, int], Mapping[str, FloatArray]] | None = None
-    """``(generator, steps, batch size)`` -> all random numbers of the loss, one row per step."""
+    when: Callable[[int, int], bool] | None = None
+    """``(round, rounds)`` -> whether the phase takes place in this round of so many; in all by
+    default, and after the last one (fine-tuning) as in round ``rounds + 1``. Supervised learning
+    only."""
+    draw: Draw | None = None
+    """All random numbers of the loss."""
     before: Update | None = None
     """Update before the first step."""
     after_pass: Update | None = None

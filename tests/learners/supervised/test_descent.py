@@ -8,6 +8,7 @@ import torch
 
 from comity.core.phases import Phase, View
 from comity.core.rng import stream
+from comity.learners import Task
 from tests.learners.supervised.helpers import (
     ADAM,
     DEAL,
@@ -21,7 +22,7 @@ from tests.learners.supervised.helpers import (
     trained,
     watching,
 )
-from tests.tiny import PEOPLE
+from tests.tiny import PEOPLE, fleet_of
 
 
 def test_stochastic_gradient_descent_with_momentum():
@@ -147,6 +148,46 @@ def test_what_a_phase_does_not_train_stands_still(optimiser):
         assert moved == moving
 
 
+def test_random_numbers_may_depend_on_what_a_client_keeps():
+    """As it is when the phase begins, after its update before the first step."""
+    seen = []
+
+    def before(parameters, everything, view):
+        return {"2.bias": parameters["2.bias"] + 1.0}
+
+    def draw(generator, steps, samples, parameters):
+        seen.append(parameters["2.bias"].clone())
+        return {"shift": np.full((steps, 1), float(parameters["2.bias"][0]))}
+
+    def loss(parameters, batch, view):
+        return (view.drawn["shift"] * parameters["2.bias"]).sum()
+
+    learner, fleet, _ = learner_of(optimiser="sgd", learning_rate=0.1)
+    start = fleet.clone()
+    start["2.bias"][1] += 5.0
+    fleet["2.bias"][1] += 5.0
+    trained(learner, fleet, steps=1, phase=Phase(loss=loss, draw=draw, before=before))
+    for client in range(3):
+        now = start["2.bias"][client] + 1.0
+        torch.testing.assert_close(seen[client], now)
+        torch.testing.assert_close(fleet["2.bias"][client], now - 0.1 * now)
+
+
+def test_a_phase_takes_place_in_its_rounds_only():
+    """Others then take the steps of their own shares, and no more."""
+    phases = [
+        Phase(train=("0.*",), share=0.5, when=lambda round, rounds: round < rounds),
+        Phase(train=("2.*",), share=0.5),
+    ]
+    learner, fleet, _, _ = fleet_of("fedavg", rounds=2)
+    for round, moving in ((1, {"0", "2"}), (2, {"2"}), (3, {"2"})):
+        start = fleet.clone()
+        learner.train(fleet, np.arange(3), Task(round, phases, start, np.full(3, 8 * round)))
+        moved = {n.partition(".")[0] for n in fleet if not torch.equal(fleet[n], start[n])}
+        assert moved == moving
+        assert learner.optimiser_steps.tolist() == [4 * len(moving)] * 3
+
+
 def test_a_loss_of_ones_own_replaces_the_scalarisation():
     learner, fleet, _ = learner_of()
     start, given = fleet.clone(), [0.2, 0.8]
@@ -159,7 +200,7 @@ def test_a_loss_of_ones_own_replaces_the_scalarisation():
 def test_random_numbers_are_the_clients_own_whatever_stack_it_is_in():
     """Also where others in the stack take more steps, and so draw more."""
 
-    def draw(generator, steps, samples):
+    def draw(generator, steps, samples, parameters):
         return {"noise": generator.normal(size=(steps, 4))}
 
     def loss(parameters, batch, view):

@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 import torch
+from torchjd import scalarization as torchjd
 
 from comity.configuration import configure
 from comity.core.fleet import Fleet
@@ -110,6 +111,66 @@ def test_smooth_tchebycheff_measures_from_the_ideal_point():
     (torch.logsumexp(2.0 * losses / direction, dim=0) / 2.0).backward()
     moved = {k: v.detach() - 0.1 * v.grad for k, v in model.named_parameters()}
     assert_row(fleet, 1, moved)
+
+
+REFEREES = {
+    "tchebycheff": lambda w, f: (w * f).max() + 0.05 * (w * f).sum(),
+    "pbi": lambda w, f: torchjd.PBI(3.0, 1 / w)(f),
+}
+
+
+@pytest.mark.parametrize("kind", REFEREES)
+def test_a_step_follows_the_scalarisation_of_the_settings(kind):
+    """One plain step of gradient descent from the ideal point, by other code."""
+    values = {"normalise": "ends", "scalarisation": kind, "pbi_penalty": 3.0}
+    learner, fleet, weights = learner_of(optimiser="sgd", learning_rate=0.1, **values)
+    scale, ideal = scales(learner)[1], learner._stack.ideal[1]
+    start, problem = fleet.clone(), PEOPLE.partitioned(*DEAL)
+    trained(learner, fleet, steps=1)
+
+    model = start.clone().module(1, problem.model())
+    rows = learner._data.batches(np.array([1]), 1, "batches", 1)[0, 0]
+    batch = {k: v[rows] for k, v in problem.columns().items()} | {"weight": torch.ones(len(rows))}
+    losses = problem.losses(model(batch["inputs"]), batch) / scale - ideal
+    REFEREES[kind](torch.tensor(weights[1]).float(), losses).backward()
+    moved = {k: v.detach() - 0.1 * v.grad for k, v in model.named_parameters()}
+    assert_row(fleet, 1, moved)
+
+
+def test_the_ideal_point_is_zero_where_it_is_asked_to_be():
+    values = {"normalise": "ends", "scalarisation": "tchebycheff"}
+    assert learner_of(**values)[0]._stack.ideal.min() > 0
+    assert learner_of(**values, ideal="zero")[0]._stack.ideal.max() == 0
+
+
+def test_the_ideal_point_is_the_best_that_a_client_has_seen_and_never_rises():
+    """Looked up when a round begins, at the model that a client begins with, for those present."""
+    learner, fleet, _ = learner_of(scalarisation="pbi", ideal="seen", learning_rate=0.05)
+    start = fleet.clone()
+
+    def losses(models: Fleet) -> np.ndarray:
+        return learner.survey(models, ROWS, ("losses",), 1, None)[0]["losses"]
+
+    first = losses(fleet)
+    task = Task(1, [Phase()], fleet.clone(), np.full(2, 30))
+    learner.train(fleet, np.array([0, 2]), task)
+    second, seen = losses(fleet), learner.state()["least_seen"]
+    np.testing.assert_allclose(seen[[0, 2]], first[[0, 2]], rtol=1e-6)
+    assert np.isinf(seen[1]).all(), "it was not there"
+    assert not learner._stack.ideal[1].any()
+    np.testing.assert_allclose(learner._stack.ideal[0], first[0] - 1e-3, rtol=1e-4)
+
+    best = np.minimum(first, second)
+    assert (best[0] < first[0]).any()
+    learner.train(fleet, ROWS, Task(2, [Phase()], fleet.clone(), np.full(3, 60)))
+    learner.train(start, ROWS, Task(3, [Phase()], start.clone(), np.full(3, 90)))
+    found = learner.state()["least_seen"]
+    np.testing.assert_allclose(found, best, rtol=1e-6, err_msg="a worse model does not raise it")
+
+    other = learner_of(scalarisation="pbi", ideal="seen", learning_rate=0.05)[0]
+    other.load(learner.state())
+    np.testing.assert_array_equal(other.state()["least_seen"], found)
+    assert "least_seen" not in learner_of()[0].state()
 
 
 def test_accuracy_counts_alone_while_it_warms_up():

@@ -97,7 +97,7 @@ def test_losses_of_ones_own_work_where_networks_cannot_be_mapped(network):
         outputs = view.forward(parameters, batch["inputs"])
         return view.losses(outputs, batch)[0] + view.drawn["noise"].sum() * outputs.mean()
 
-    def draw(generator, steps, samples):
+    def draw(generator, steps, samples, parameters):
         return {"noise": generator.normal(size=(steps, 2))}
 
     phase = Phase(loss=loss, draw=draw)

@@ -198,13 +198,26 @@ class SupervisedSettings(TypedDict, total=False):
     """Momentum of sgd (default: 0.0; at least 0, below 1)."""
     weight_decay: float
     """Pull of all trained weights to zero (default: 0.0; at least 0)."""
-    scalarisation: Literal["linear", "smooth-tchebycheff"]
+    scalarisation: Literal["linear", "tchebycheff", "smooth-tchebycheff", "pbi"]
     """How a preference makes one loss of several (default: 'linear')."""
     smoothing: float
     """Smooth-tchebycheff: larger is closer to the maximum (default: 1.0; above 0)."""
+    sharpness: Literal["absolute", "relative"]
+    """Smooth-tchebycheff: absolute: smoothing acts on losses over the direction, so more at
+    uneven preferences; relative: on losses times weights, alike at all preferences
+    (default: 'absolute')."""
+    augment: float
+    """Tchebycheff: share of the weighted sum that is added to the maximum (default: 0.05; at
+    least 0)."""
+    pbi_penalty: float
+    """Pbi: weight of the distance from the direction that a preference names (default: 5.0; at
+    least 0)."""
     least_weight: float
-    """Smooth-tchebycheff: a preference is raised to this (default: 0.01; above 0, at most
-    0.5)."""
+    """All but linear: a preference is raised to this (default: 0.01; above 0, at most 0.5)."""
+    ideal: Literal["auto", "zero", "seen"]
+    """All but linear: losses count from: zero; seen: the client's smallest so far, looked up
+    once per round; auto: zero, or with normalise = ends the smallest there (default:
+    'auto')."""
     normalise: Literal["none", "initial", "units", "ends"]
     """Divide each loss by: none: nothing; initial: its value for the initial model; units:
     what brings it to the unit of its score; ends: its spread between runs on one objective

@@ -13,10 +13,12 @@ from comity.api.typed.algorithms import (
     FedAvgMSettings,
     FedCMOOSettings,
     FedFBSettings,
+    FedFewSettings,
     FedPrefSettings,
     FedProxSettings,
     FedYogiSettings,
     FSMGDASettings,
+    HetPFLSettings,
     MaTFLSettings,
     PraFFLSettings,
     ScaffoldSettings,
@@ -160,6 +162,8 @@ class SharedSettings(TypedDict, total=False):
     """Settings of fedcp."""
     fedfb: FedFBSettings
     """Settings of fedfb."""
+    fedfew: FedFewSettings
+    """Settings of fedfew."""
     fedfomo: FedFomoSettings
     """Settings of fedfomo."""
     fedpac: FedPACSettings
@@ -176,6 +180,8 @@ class SharedSettings(TypedDict, total=False):
     """Settings of fedyogi."""
     fsmgda: FSMGDASettings
     """Settings of fsmgda."""
+    hetpfl: HetPFLSettings
+    """Settings of hetpfl."""
     matfl: MaTFLSettings
     """Settings of matfl."""
     pfedme: PFedMeSettings

@@ -28,9 +28,9 @@ class ViewTensors(NamedTuple):
     scale: Tensor
     """Divisor of each of its losses."""
     ideal: Tensor
-    """Scaled losses from which a smooth Tchebycheff scalarisation measures."""
+    """Scaled losses from which scalarisations measure, all but the linear one."""
     aims: Tensor
-    """Weights of its losses, or the direction of a smooth Tchebycheff scalarisation."""
+    """Weights of its losses, or what else its scalarisation makes of its preference."""
 
 
 @dataclass

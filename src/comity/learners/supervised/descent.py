@@ -16,10 +16,10 @@ from torch.func import grad, vmap
 from comity.core.fleet import Fleet
 from comity.core.phases import Batch, Phase, Update, View
 from comity.core.rng import stream
+from comity.core.scalarisations import linear
 from comity.core.typing import IntArray, Tree
 from comity.errors import UserError
 from comity.learners.adam import Adam, adam_step
-from comity.learners.scalarisation import direction_of, smooth_tchebycheff
 from comity.learners.sgd import sgd_step
 from comity.learners.supervised.client_data import take_samples
 from comity.learners.supervised.cohort import Cohort, ViewTensors
@@ -72,6 +72,7 @@ class Descent:
     ) -> None:
         self.settings, self._stack, self._data = settings, stack, stack.data
         self._clients, self._seed = clients, seed
+        self._scalarisation = settings.scalarised()
         self.remarks: list[str] = []
         """Warnings about how steps are taken, for `Learner.remarks`."""
         self._programs: Programs | None = None
@@ -111,7 +112,6 @@ class Descent:
         cohort.first = {name: torch.zeros_like(cohort.tensors[name]) for name in names}
         cohort.second = {name: torch.zeros_like(cohort.tensors[name]) for name in names}
         cohort.batches = batches
-        cohort.drawn = self._draw(plan)
         if phase.surveyed:
             cohort.survey_gradients = _weighted(
                 plan.task.gradients, names, plan.places, cohort.view.aims
@@ -121,6 +121,7 @@ class Descent:
             samples = self._all_samples(plan.owners)
         if phase.before is not None:
             cohort.change(self._apply(phase.before, cohort, samples))
+        cohort.drawn = self._draw(plan, cohort.tensors)
         for stretch in stretches(plan, self._data):
             done = 0
             for length in sorted(set(stretch.lengths[stretch.lengths > 0].tolist())):
@@ -255,18 +256,11 @@ class Descent:
             self.settings.weight_decay,
         )
 
-    def _aims(self, owners: IntArray) -> Tensor:
-        """Return the preference of each model's owner, or the direction that honours it."""
-        importance = self._stack.preferences[owners]
-        if self.settings.scalarisation == "linear":
-            return importance
-        return direction_of(importance, self.settings.least_weight)
-
-    def _scalarise(self, losses: Tensor, view: ViewTensors, linear: bool) -> Tensor:
-        """Return one loss per model; ``linear`` overrides the scalarisation of the settings."""
-        if linear or self.settings.scalarisation == "linear":
-            return (view.aims * losses).sum(dim=-1)
-        return smooth_tchebycheff(losses - view.ideal, view.aims, self.settings.smoothing)
+    def _scalarise(self, losses: Tensor, view: ViewTensors, weighted: bool) -> Tensor:
+        """Return one loss per model; ``weighted``: by plain weights, whatever the settings say."""
+        if weighted or self._scalarisation.kind == "linear":
+            return linear(losses, view.aims)
+        return self._scalarisation.value(losses - view.ideal, view.aims)
 
     @torch.no_grad()
     def _correct(
@@ -284,15 +278,16 @@ class Descent:
         changes: Tree = self._stack.each(client_correction, cohort.tensors, grads, view)
         return changes
 
-    def _draw(self, plan: PhasePlan) -> Tree:
+    def _draw(self, plan: PhasePlan, tensors: Tree) -> Tree:
         """Return the random numbers of all steps, each client's from a stream of its own."""
         draw, steps = plan.phase.draw, plan.steps
         if draw is None:
             return {}
         most, purpose, clients = int(steps.max()), f"draws {plan.number}", []
-        for owner, count in zip(plan.owners.tolist(), steps.tolist(), strict=True):
+        for place, (owner, count) in enumerate(zip(plan.owners, steps, strict=True)):
             generator = stream(self._seed, purpose, plan.task.round, self._clients[owner])
-            values = draw(generator, count, int(self._data.batch_sizes[owner]))
+            parameters = {name: tensor[place] for name, tensor in tensors.items()}
+            values = draw(generator, int(count), int(self._data.batch_sizes[owner]), parameters)
             clients.append({n: np.resize(v, (most, *v.shape[1:])) for n, v in values.items()})
         return {n: torch.from_numpy(np.stack([c[n] for c in clients])).float() for n in clients[0]}
 
@@ -323,7 +318,8 @@ class Descent:
         tensors = {name: tensor.detach() for name, tensor in models.tensors.items()}
         none = torch.zeros(len(owners))
         scale, ideal = self._stack.scale[owners], self._stack.ideal[owners]
-        view = ViewTensors(received, broadcast, {}, none, none, scale, ideal, self._aims(owners))
+        aims = self._scalarisation.aims(self._stack.preferences[owners])
+        view = ViewTensors(received, broadcast, {}, none, none, scale, ideal, aims)
         return Cohort(owners, tensors, view)
 
     def _received(self, plan: PhasePlan) -> tuple[Tree, Tree]:

@@ -23,7 +23,12 @@ from comity.errors import UserError
 from comity.learners.base import LearnerContext, Task
 from comity.learners.supervised.client_data import ClientData
 from comity.learners.supervised.descent import Descent
-from comity.learners.supervised.normalisation import END_STEPS, initial_scale, spread
+from comity.learners.supervised.normalisation import (
+    BELOW_SEEN,
+    END_STEPS,
+    initial_scale,
+    spread,
+)
 from comity.learners.supervised.plan import PhasePlan
 from comity.learners.supervised.settings import SupervisedSettings
 from comity.learners.supervised.stack import DrawKey, NetworkStack
@@ -65,6 +70,9 @@ class Supervised:
         self._descent = Descent(self._stack, settings, clients, context.seed)
         self._remarks += self._descent.remarks
         self._normalise(context.fleet)
+        self._least_seen = np.full(context.preferences.shape, np.inf)
+        if settings.ideal == "zero":
+            self._stack.ideal.zero_()
 
     def _check_batches(self) -> None:
         """Refuse batches of one sample where the network normalises batches."""
@@ -213,11 +221,15 @@ class Supervised:
     def train(self, fleet: Fleet, rows: IntArray, task: Task) -> None:
         """Train clients in place, phase by phase, each phase cohort by cohort."""
         left = np.maximum(task.goal - self._steps[rows], 0)
-        shares = [phase.share if phase.passes is None else 0.0 for phase in task.phases]
+        phases = [
+            (number, phase) for number, phase in enumerate(task.phases) if self._now(phase, task)
+        ]
+        shares = [phase.share if phase.passes is None else 0.0 for _, phase in phases]
         bounds = np.rint(np.outer(np.cumsum([0.0, *shares]), left)).astype(np.int64)
         self._optimiser_steps[rows] = 0
-        for number, phase in enumerate(task.phases):
-            steps = bounds[number + 1] - bounds[number]
+        self._look_for_ideal(fleet, rows)
+        for (number, phase), begin, end in zip(phases, bounds, bounds[1:], strict=False):
+            steps = end - begin
             if phase.passes is not None:
                 steps = np.where(left > 0, self._steps_of_passes(phase.passes, fleet, rows), 0)
             steps = steps * phase.repeat
@@ -230,6 +242,19 @@ class Supervised:
                 self._run(models, plan)
                 fleet.put(rows[places], models)
         self._steps[rows] = np.maximum(self._steps[rows], task.goal)
+
+    def _now(self, phase: Phase, task: Task) -> bool:
+        """Return whether a phase takes place in the round of a task."""
+        return phase.when is None or phase.when(task.round, self._rounds)
+
+    def _look_for_ideal(self, fleet: Fleet, rows: IntArray) -> None:
+        """Lower the ideal points of clients to what their present models reach, if they say so."""
+        if self.settings.ideal == "seen" and self.settings.scalarisation != "linear":
+            losses = self._stack.training_losses(fleet.select(rows).tensors, rows)
+            seen = (losses / self._stack.scale[rows]).double().numpy()
+            self._least_seen[rows] = np.fmin(self._least_seen[rows], seen)
+            ideal = torch.from_numpy(self._least_seen[rows]).float() - BELOW_SEEN
+            self._stack.ideal[rows] = ideal
 
     def _warm_up(self, round: int, places: IntArray) -> Tensor | None:
         """Return weights that are all on the first objective, one row per client; else None."""
@@ -316,9 +341,12 @@ class Supervised:
     # -- persistence -----------------------------------------------------------------------
 
     def state(self) -> NamedArrays:
-        """Return the counts of steps and of skipped terms as plain arrays."""
-        return {"steps": self._steps, "skipped": self._skipped}
+        """Return counts of steps and of skipped terms, and the smallest losses where they count."""
+        seen = {"least_seen": self._least_seen} if self.settings.ideal == "seen" else {}
+        return {"steps": self._steps, "skipped": self._skipped, **seen}
 
     def load(self, state: NamedArrays) -> None:
         """Take back what `state` returned."""
         self._steps, self._skipped = state["steps"].copy(), state["skipped"].copy()
+        if "least_seen" in state:
+            self._least_seen = state["least_seen"].copy()

@@ -9,7 +9,7 @@ alone has the divisors that it has among others. Rules, by the setting ``normali
   weights then mean in training about what they mean in evaluation.
 - ``ends``: the spread of the loss between the ends of the front, approximated by one short run on
   each objective alone: max - min over these runs. The smallest losses are the ideal point from
-  which a smooth Tchebycheff scalarisation measures.
+  which all scalarisations but the linear one measure, unless ``ideal`` says otherwise.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from torch import Tensor
 
 END_STEPS = 100
 """Steps of a run on one objective that looks for an end of the front."""
+BELOW_SEEN = 1e-3
+"""Distance of the ideal point below the smallest scaled losses seen: it stays out of reach."""
 _LEAST_LOSS = 1e-3  # an untrained network may be fair by accident
 _LEAST_SPREAD = 1e-2  # a loss on which the ends agree must not drown the others
 

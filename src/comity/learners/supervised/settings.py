@@ -6,6 +6,7 @@ from typing import Any, Literal, Self
 
 from pydantic import field_validator
 
+from comity.core.scalarisations import Kind, Scalarisation, Sharpness
 from comity.learners.base import LearnerSettings
 from comity.learners.supervised.compiling import compiler
 from comity.settings import setting
@@ -23,12 +24,26 @@ class SupervisedSettings(LearnerSettings):
     optimiser: Literal["adam", "sgd"] = setting("adam", "adam or sgd; starts afresh every round")
     momentum: float = setting(0.0, "momentum of sgd", at_least=0, below=1)
     weight_decay: float = setting(0.0, "pull of all trained weights to zero", at_least=0)
-    scalarisation: Literal["linear", "smooth-tchebycheff"] = setting(
-        "linear", "how a preference makes one loss of several"
-    )
+    scalarisation: Kind = setting("linear", "how a preference makes one loss of several")
     smoothing: float = setting(1.0, "smooth-tchebycheff: larger is closer to the maximum", above=0)
+    sharpness: Sharpness = setting(
+        "absolute",
+        "smooth-tchebycheff: absolute: smoothing acts on losses over the direction, so more at "
+        "uneven preferences; relative: on losses times weights, alike at all preferences",
+    )
+    augment: float = setting(
+        0.05, "tchebycheff: share of the weighted sum that is added to the maximum", at_least=0
+    )
+    pbi_penalty: float = setting(
+        5.0, "pbi: weight of the distance from the direction that a preference names", at_least=0
+    )
     least_weight: float = setting(
-        0.01, "smooth-tchebycheff: a preference is raised to this", above=0, at_most=0.5
+        0.01, "all but linear: a preference is raised to this", above=0, at_most=0.5
+    )
+    ideal: Literal["auto", "zero", "seen"] = setting(
+        "auto",
+        "all but linear: losses count from: zero; seen: the client's smallest so far, looked up "
+        "once per round; auto: zero, or with normalise = ends the smallest there",
     )
     normalise: Normalise = setting(
         "initial",
@@ -54,6 +69,17 @@ class SupervisedSettings(LearnerSettings):
     def _named(cls, value: Any) -> Any:
         """Accept true and false, as files of earlier versions have them."""
         return {True: "initial", False: "none"}[value] if isinstance(value, bool) else value
+
+    def scalarised(self) -> Scalarisation:
+        """Return the scalarisation of these settings."""
+        return Scalarisation(
+            self.scalarisation,
+            self.smoothing,
+            self.sharpness,
+            self.augment,
+            self.pbi_penalty,
+            self.least_weight,
+        )
 
     def decided(self, stack: int) -> Self:
         """Return the settings with ``compile`` decided by the length of the run.

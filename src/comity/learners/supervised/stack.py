@@ -56,7 +56,7 @@ class NetworkStack:
         self.scale = torch.ones(len(context.clients), len(problem.objectives))
         """Divisor of each loss of each client."""
         self.ideal = torch.zeros_like(self.scale)
-        """Scaled losses from which a smooth Tchebycheff scalarisation measures, per client."""
+        """Scaled losses from which scalarisations measure, per client; linear ones do not."""
         self.mapped = not convolves(self.module)
         """Whether the networks of all clients run at once, mapped over the client axis."""
         self._may_draw = False  # whether networks may draw random numbers while they train
