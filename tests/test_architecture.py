@@ -71,6 +71,8 @@ DELAYED: dict[tuple[str, str], str] = {
 """Imports inside functions that are needed: (module, imported module) -> reason. Keep it short."""
 
 WIDE: dict[str, int] = {
+    "comity.api.execution.compare": 9,
+    "comity.api.execution.compare_searches": 9,
     "comity.cli.compare.compare": 10,
     "comity.cli.reproduce.reproduce": 9,
 }
@@ -79,6 +81,7 @@ options of the command line, and entry points of the API. This list only gets sh
 
 OPTIONAL = {
     "cryptography": "comity.federation.keys",
+    "distributed": "comity.federation.cluster",
     "dp_accounting": "comity.configuration.privacy",
     "grpc": "comity.federation.transports.grpc",
     "mlflow": "comity.callbacks.mlflow",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from comity.api.finishing import Finished, check, draw
+from comity.api.finishing import Finished, check_figures, draw
 from comity.report import FigureKind
 from comity.runs.base import CROSS
 from comity.runs.compare import PLAN as COMPARISON
@@ -37,7 +37,7 @@ def report(path: str | Path, *, figures: FigureKind = "png") -> Finished:
     Returns:
         What is in the directory.
     """
-    check(1, figures)
+    check_figures(figures)
     finished = open(path)
     draw(finished, figures)
     return finished

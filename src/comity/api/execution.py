@@ -12,7 +12,6 @@ from comity.algorithms import Algorithm
 from comity.api.directories import open_directory
 from comity.api.finishing import (
     Finished,
-    check,
     draw,
     finish,
     finish_comparison,
@@ -21,6 +20,7 @@ from comity.api.finishing import (
     finish_searches,
     lacks_report,
     named,
+    working,
 )
 from comity.api.typed import CompareSettings, RunSettings, SearchSettings
 from comity.callbacks import Callback, notifying
@@ -44,7 +44,8 @@ def run(
     problem: str | Problem | Mapping[str, Any],
     *,
     out: str | Path | None = None,
-    workers: int = 1,
+    workers: int | None = None,
+    cluster: str | None = None,
     on_round: OnRound | None = None,
     callbacks: Sequence[Callback] = (),
     figures: FigureKind = "png",
@@ -56,7 +57,9 @@ def run(
         problem: A registered name, ``"module:attribute"``, a problem, or a table that describes
             your own data.
         out: The run directory, which must not exist yet; default: a new one under ``runs/``.
-        workers: Processes that share the clients; results do not depend on it.
+        workers: Processes that share the clients; results do not depend on it. Default: 1.
+        cluster: Instead of ``workers``, a Dask cluster: ``"tcp://HOST:8786"``, or ``"local:4"`` to
+            start four workers here (see docs/cluster.md).
         on_round: Called after each round with a `RoundEvent`.
         callbacks: Objects that get the start, each round and the end, such as `comity.JsonLines`.
         figures: Format in which pictures are written beside PNG: pdf or svg.
@@ -65,10 +68,9 @@ def run(
             ``fedpref={"top_r": 0.4}, dqn={"local_steps": 1000}``. ``algorithm`` is a registered
             name, ``"module:class"``, or a class.
     """
-    check(workers, figures)
-    with notifying(callbacks, on_round) as notify:
+    with working(workers, cluster, figures) as workforce, notifying(callbacks, on_round) as notify:
         started = start_run({"problem": named(problem), **settings}, out)
-        return finish(started, workers, notify, figures)
+        return finish(started, workforce, notify, figures)
 
 
 def compare(
@@ -77,7 +79,8 @@ def compare(
     algorithms: Sequence[str | type[Algorithm]],
     seeds: int | Sequence[int] = 3,
     out: str | Path | None = None,
-    workers: int = 1,
+    workers: int | None = None,
+    cluster: str | None = None,
     on_round: OnRound | None = None,
     callbacks: Sequence[Callback] = (),
     figures: FigureKind = "png",
@@ -91,7 +94,9 @@ def compare(
             local training), ``"fedpref[clustering=false]"`` or ``"module:class"``; or classes.
         seeds: Number of seeds, or the seeds.
         out: The directory, which must not exist yet; default: a new one under ``runs/``.
-        workers: Processes that share the runs.
+        workers: Processes that share the runs. Default: 1.
+        cluster: Instead of ``workers``, a Dask cluster: ``"tcp://HOST:8786"``, or ``"local:4"`` to
+            start four workers here (see docs/cluster.md).
         on_round: Called after each round of any run, as in `run`.
         callbacks: Those of any run, as in `run`.
         figures: Format in which pictures are written beside PNG: pdf or svg.
@@ -100,17 +105,17 @@ def compare(
             ``attacks``: each entry under each; ``target``: on data with one objective, a validation
             accuracy; the table has when entries reach it.
     """
-    check(workers, figures)
-    with notifying(callbacks, on_round) as notify:
+    with working(workers, cluster, figures) as workforce, notifying(callbacks, on_round) as notify:
         path = start_comparison(problem, algorithms=algorithms, seeds=seeds, out=out, **settings)
-        return finish_comparison(path, workers, notify, figures)
+        return finish_comparison(path, workforce, notify, figures)
 
 
 def search(
     problem: str | Problem,
     *,
     out: str | Path | None = None,
-    workers: int = 1,
+    workers: int | None = None,
+    cluster: str | None = None,
     on_round: OnRound | None = None,
     callbacks: Sequence[Callback] = (),
     figures: FigureKind = "png",
@@ -121,7 +126,9 @@ def search(
     Args:
         problem: A problem with several objectives, or the name of one.
         out: The directory, which must not exist yet; default: a new one under ``runs/``.
-        workers: Processes that share the clients; results do not depend on it.
+        workers: Processes that share the clients; results do not depend on it. Default: 1.
+        cluster: Instead of ``workers``, a Dask cluster: ``"tcp://HOST:8786"``, or ``"local:4"`` to
+            start four workers here (see docs/cluster.md).
         on_round: Called after each round with a `RoundEvent`.
         callbacks: Objects that get the start, each round and the end, such as `comity.JsonLines`.
         figures: Format in which pictures are written beside PNG: pdf or svg.
@@ -129,10 +136,9 @@ def search(
             ``warm_start``, ...), those of its federations (``algorithm``, ``clients``, ``rounds``,
             ...), and tables by the name of the algorithm, the learner or the generator.
     """
-    check(workers, figures)
-    with notifying(callbacks, on_round) as notify:
+    with working(workers, cluster, figures) as workforce, notifying(callbacks, on_round) as notify:
         started = start_search({"problem": named(problem), **settings}, out)
-        return finish(started, workers, notify, figures)
+        return finish(started, workforce, notify, figures)
 
 
 def compare_searches(
@@ -141,7 +147,8 @@ def compare_searches(
     generators: Sequence[str],
     seeds: int | Sequence[int] = 3,
     out: str | Path | None = None,
-    workers: int = 1,
+    workers: int | None = None,
+    cluster: str | None = None,
     on_round: OnRound | None = None,
     callbacks: Sequence[Callback] = (),
     figures: FigureKind = "png",
@@ -154,22 +161,24 @@ def compare_searches(
         generators: Entries, such as ``"gap"`` or ``"annealing[warm_start=true]"``.
         seeds: Number of seeds, or the seeds.
         out: The directory, which must not exist yet; default: a new one under ``runs/``.
-        workers: Processes that share the searches.
+        workers: Processes that share the searches. Default: 1.
+        cluster: Instead of ``workers``, a Dask cluster: ``"tcp://HOST:8786"``, or ``"local:4"`` to
+            start four workers here (see docs/cluster.md).
         on_round: Called after each round of any search, as in `run`.
         callbacks: Those of any search, as in `run`.
         figures: Format in which pictures are written beside PNG: pdf or svg.
         **settings: Settings of `search`, the same for all entries.
     """
-    check(workers, figures)
-    with notifying(callbacks, on_round) as notify:
+    with working(workers, cluster, figures) as workforce, notifying(callbacks, on_round) as notify:
         path = start_searches(problem, generators=generators, seeds=seeds, out=out, **settings)
-        return finish_searches(path, workers, notify, figures)
+        return finish_searches(path, workforce, notify, figures)
 
 
 def resume(
     path: str | Path | Run | Search,
     *,
-    workers: int = 1,
+    workers: int | None = None,
+    cluster: str | None = None,
     on_round: OnRound | None = None,
     callbacks: Sequence[Callback] = (),
     figures: FigureKind = "png",
@@ -180,25 +189,26 @@ def resume(
 
     Args:
         path: Its directory, or the run or search itself.
-        workers: Processes to use; results do not depend on it.
+        workers: Processes to use; results do not depend on it. Default: 1.
+        cluster: Instead of ``workers``, a Dask cluster: ``"tcp://HOST:8786"``, or ``"local:4"`` to
+            start four workers here (see docs/cluster.md).
         on_round: Called after each round with a `RoundEvent`.
         callbacks: Objects that get the start, each round and the end, such as `comity.JsonLines`.
         figures: Format in which pictures are written beside PNG: pdf or svg.
     """
-    check(workers, figures)
-    with notifying(callbacks, on_round) as notify:
+    with working(workers, cluster, figures) as workforce, notifying(callbacks, on_round) as notify:
         if not isinstance(path, Run | Search):
             path = Path(path)
             if (path / COMPARISON).is_file():
-                return finish_comparison(path, workers, notify, figures)
+                return finish_comparison(path, workforce, notify, figures)
             if (path / SEARCHES).is_file():
-                return finish_searches(path, workers, notify, figures)
+                return finish_searches(path, workforce, notify, figures)
             path = open_directory(path)
         if path.finished and not lacks_report(path):
             raise UserError(
                 f"{path.path} is finished already; see it with: comity report {path.path}"
             )
-        return finish(path, workers, notify, figures)
+        return finish(path, workforce, notify, figures)
 
 
 def pretrain(
@@ -206,7 +216,7 @@ def pretrain(
     out: str | Path,
     *,
     run: str | Path | None = None,
-    workers: int = 1,
+    workers: int | None = None,
     on_round: OnRound | None = None,
     callbacks: Sequence[Callback] = (),
     figures: FigureKind = "png",
@@ -221,17 +231,16 @@ def pretrain(
         problem: What is learned, as for `run`.
         out: The file to write, which must not exist yet.
         run: The run directory, which must not exist yet; default: a new one under ``runs/``.
-        workers: Processes that share the clients; results do not depend on it.
+        workers: Processes that share the clients; results do not depend on it. Default: 1.
         on_round: Called after each round, as in `run`.
         callbacks: As in `run`.
         figures: Format in which pictures are written beside PNG: pdf or svg.
         **settings: Settings of `run`.
     """
-    check(workers, figures)
     check_target(Path(out))
-    with notifying(callbacks, on_round) as notify:
+    with working(workers, figures=figures) as workforce, notifying(callbacks, on_round) as notify:
         started = start_pretraining({"problem": named(problem), **settings}, run)
-        return save_agent(finish(started, workers, notify, figures), Path(out))
+        return save_agent(finish(started, workforce, notify, figures), Path(out))
 
 
 def reproduce(
@@ -239,7 +248,8 @@ def reproduce(
     *,
     rows: Sequence[str] | None = None,
     out: str | Path | None = None,
-    workers: int = 1,
+    workers: int | None = None,
+    cluster: str | None = None,
     on_round: OnRound | None = None,
     callbacks: Sequence[Callback] = (),
     figures: FigureKind = "png",
@@ -251,7 +261,9 @@ def reproduce(
         table: Its name, such as ``"thesis-4.1"``.
         rows: Some of its rows; default: those that the table's function chooses.
         out: The directory; runs already in it are used again. Default: a new one under ``runs/``.
-        workers: Processes that share the runs.
+        workers: Processes that share the runs. Default: 1.
+        cluster: Instead of ``workers``, a Dask cluster: ``"tcp://HOST:8786"``, or ``"local:4"`` to
+            start four workers here (see docs/cluster.md).
         on_round: Called after each round of any run, as in `run`.
         callbacks: Those of any run, as in `run`.
         figures: Format in which pictures are written beside PNG: pdf or svg.
@@ -259,11 +271,10 @@ def reproduce(
             where the table does not fix them, other arguments of the table's plan, and settings of
             `run` or `search`.
     """
-    check(workers, figures)
     work = finish_search_at if table in searches.TABLES else finish_run_at
-    with notifying(callbacks, on_round) as notify:
+    with working(workers, cluster, figures) as workforce, notifying(callbacks, on_round) as notify:
         reproduction = reproductions.reproduce(
-            table, rows=rows, out=out, workers=workers, notify=notify, work=work, **settings
+            table, rows=rows, out=out, workers=workforce, notify=notify, work=work, **settings
         )
     for comparison in reproduction.comparisons:
         draw(comparison, figures)

@@ -6,19 +6,22 @@ their own reports in the processes that execute them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
 from comity import report as reports
 from comity.errors import UserError
+from comity.federation.cluster import Cluster
 from comity.problems import Problem, register
 from comity.report import PAGE, FigureKind
+from comity.runs.cluster import Workers, check_workers
 from comity.runs.compare import Comparison, run_plan
 from comity.runs.directory import Run
 from comity.runs.events import Notify
-from comity.runs.execute import check_workers, execute
+from comity.runs.execute import execute
 from comity.searches.comparison import SearchComparison, run_search_plan
 from comity.searches.directory import Search
 from comity.searches.execution import execute_search
@@ -43,11 +46,39 @@ def named(problem: str | Problem | Mapping[str, Any]) -> str | Mapping[str, Any]
     return register(problem).name if isinstance(problem, Problem) else problem
 
 
-def check(workers: int, figures: FigureKind) -> None:
-    """Refuse a number of processes or a format of pictures, before anything is written."""
-    check_workers(workers)
+def check_figures(figures: FigureKind) -> None:
+    """Refuse a format of pictures, before anything is written."""
     if figures not in (kinds := get_args(FigureKind)):
         raise UserError(f"figures = {figures!r}: must be one of {', '.join(kinds)}.")
+
+
+@contextmanager
+def working(
+    workers: int | None, cluster: str | None = None, figures: FigureKind = "png"
+) -> Iterator[Workers]:
+    """Yield who does the work; a cluster is left at the end.
+
+    A wrong number of processes, address of a cluster or format of pictures is refused, before
+    anything is written.
+
+    Args:
+        workers: Processes on this machine; None: one, or the cluster's.
+        cluster: Address of a cluster, instead of ``workers``.
+        figures: Format of pictures.
+    """
+    check_figures(figures)
+    if cluster is None:
+        workers = 1 if workers is None else workers
+        check_workers(workers)
+        yield workers
+        return
+    if workers is not None:
+        raise UserError(
+            f"workers = {workers}: a cluster has its own; leave it out. local:{workers} starts as "
+            "many workers here."
+        )
+    with Cluster(cluster) as connected:
+        yield connected
 
 
 def lacks_report(finished: Run | Search) -> bool:
@@ -55,7 +86,7 @@ def lacks_report(finished: Run | Search) -> bool:
     return finished.finished and not (finished.path / PAGE).is_file()
 
 
-def finish(started: R, workers: int, notify: Notify | None, figures: FigureKind = "png") -> R:
+def finish(started: R, workers: Workers, notify: Notify | None, figures: FigureKind = "png") -> R:
     """Execute a run or a search as far as it is not finished, and draw its report."""
     if not started.finished and isinstance(started, Search):
         execute_search(started, workers, notify)
@@ -68,7 +99,7 @@ def finish(started: R, workers: int, notify: Notify | None, figures: FigureKind 
 
 
 def finish_comparison(
-    path: Path, workers: int, notify: Notify | None, figures: FigureKind
+    path: Path, workers: Workers, notify: Notify | None, figures: FigureKind
 ) -> Comparison:
     """Execute what is not finished of a comparison, and draw its report."""
     comparison = run_plan(path, workers, notify, finish_run_at)
@@ -78,7 +109,7 @@ def finish_comparison(
 
 
 def finish_searches(
-    path: Path, workers: int, notify: Notify | None, figures: FigureKind
+    path: Path, workers: Workers, notify: Notify | None, figures: FigureKind
 ) -> SearchComparison:
     """Execute what is not finished of a comparison of searches, and draw its report."""
     comparison = run_search_plan(path, workers, notify, finish_search_at)

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from comity.cli.options import (
+    CLUSTER,
     COMPARED,
     FIGURES,
     LINKS,
@@ -27,6 +28,7 @@ from comity.cli.options import (
     seeds_of,
     with_links,
     with_settings,
+    workforce_of,
 )
 from comity.cli.run import carry_out
 from comity.cli.terminal import show
@@ -38,7 +40,7 @@ _SHARED = (
 )
 
 
-@with_settings({name: RUN[name] for name in _SHARED} | COMPARED | LINKS | FIGURES | LOG)
+@with_settings({name: RUN[name] for name in _SHARED} | COMPARED | LINKS | CLUSTER | FIGURES | LOG)
 def compare(
     *,
     algorithms: Annotated[
@@ -67,6 +69,7 @@ def compare(
     wrapper = values.pop("wrapper", None)  # further entries, not a setting of all
     encodings = values.pop("encodings", None)
     figures, callbacks = values.pop("figures", "png"), loggers_of(values)
+    workforce = workforce_of(workers, values)
     attacks = values.pop("attacks", None)
     values = with_links(read_config(config), values) | named(problem) | values
     apply_settings(values, settings)
@@ -84,4 +87,4 @@ def compare(
         out=out,
         **values,
     )
-    show(carry_out(path, path.name, workers, figures, callbacks=callbacks), as_json)
+    show(carry_out(path, path.name, workforce, figures, callbacks=callbacks), as_json)

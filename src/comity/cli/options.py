@@ -167,7 +167,7 @@ Seeds = Annotated[str, typer.Option(help="Number of seeds (5), or the seeds (11,
 
 def _checked_workers(workers: int | None) -> int | None:
     """Refuse ``--workers 0`` before anything is written."""
-    from comity.runs.execute import check_workers
+    from comity.runs.cluster import check_workers
 
     if workers is not None:
         check_workers(workers)
@@ -178,6 +178,15 @@ Workers = Annotated[
     int | None,
     typer.Option(help="Processes to use; results do not depend on it.", callback=_checked_workers),
 ]
+
+CLUSTER = {
+    "cluster": SettingOption(
+        str,
+        "Instead of --workers, a Dask cluster: tcp://SCHEDULER:8786, or local:4 for four workers "
+        "here.",
+    ),
+}
+"""Option for workers on many machines; not a setting of the run."""
 
 
 def with_settings(
@@ -288,9 +297,32 @@ def loggers_of(values: dict[str, Any]) -> list[Callback]:
     return [logger(text) for text in values.pop("log", [])]
 
 
-def workers_of(workers: int | None, most: float = inf) -> int:
-    """Return ``--workers``, or if it was not given the number of cores, at most ``most``."""
-    if workers is not None:
+class Workforce(NamedTuple):
+    """Who does the work: the values of ``--workers`` and ``--cluster``."""
+
+    workers: int | None
+    """Processes here; None: as many as are useful."""
+    cluster: str | None = None
+
+
+def workforce_of(workers: int | None, values: dict[str, Any]) -> Workforce:
+    """Take ``--cluster`` out of the values of the command line; both options are refused."""
+    cluster = values.pop("cluster", None)
+    if cluster is not None:
+        from comity.api.finishing import working
+
+        with working(workers, cluster):  # a mistake must show before anything is written
+            pass
+    return Workforce(workers, cluster)
+
+
+def workers_of(workforce: Workforce, most: float = inf) -> int | None:
+    """Return ``--workers``, or if it was not given the number of cores, at most ``most``.
+
+    None: it is a cluster's.
+    """
+    workers, cluster = workforce
+    if workers is not None or cluster is not None:
         return workers
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return max(1, int(min(cores or 1, most)))

@@ -13,6 +13,7 @@ from comity.cli.options import (
     Problem,
     Set,
     Workers,
+    Workforce,
     apply_settings,
     loggers_of,
     named,
@@ -63,6 +64,6 @@ def pretrain(
             f"comity pretrain {ALGORITHM} --from {trained.path} --out {out}"
         )
         title = f"{trained.configuration.problem_name}, {ALGORITHM} pretraining"
-        carry_out(trained, title, workers, go_on=again, callbacks=callbacks)
+        carry_out(trained, title, Workforce(workers), go_on=again, callbacks=callbacks)
     save_agent(trained, out)
     print(f"Agent: {out} (--set {ALGORITHM}.agent={out})\nRun:   {trained.path}")

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from comity.cli.options import (
+    CLUSTER,
     FIGURES,
     LOG,
     Json,
@@ -20,6 +21,7 @@ from comity.cli.options import (
     seeds_of,
     with_settings,
     workers_of,
+    workforce_of,
 )
 from comity.cli.terminal import print_json, print_tables, progress
 from comity.errors import UserError, unknown
@@ -32,7 +34,7 @@ _OPTIONS = {
 """Arguments of a table's plan."""
 
 
-@with_settings(_OPTIONS | FIGURES | LOG)
+@with_settings(_OPTIONS | CLUSTER | FIGURES | LOG)
 def reproduce(
     *,
     table: Annotated[str | None, typer.Argument(help="The table's name, as in --list.")] = None,
@@ -78,7 +80,7 @@ def reproduce(
         values["preferences"] = values["preferences"].split()
     if "protocol" in values and table not in {*federations.TABLES, *searches.TABLES}:
         raise UserError(f"--protocol means nothing for {table}: it has one, or its runs show both.")
-    callbacks = loggers_of(values)
+    callbacks, workforce = loggers_of(values), workforce_of(workers, values)
     apply_settings(values, settings)
     path = out if out is not None else free_path(*filter(None, (table, values.get("only"))))
     with progress(table, f"the same command and --out {path}") as on_round:
@@ -86,7 +88,8 @@ def reproduce(
             table,
             rows=split_entries(rows) if rows else None,
             out=path,
-            workers=workers_of(workers),
+            workers=workers_of(workforce),
+            cluster=workforce.cluster,
             on_round=on_round,
             callbacks=callbacks,
             **values,

@@ -12,6 +12,7 @@ import typer
 
 from comity.cli.options import (
     CHARTER,
+    CLUSTER,
     FIGURES,
     LINKS,
     LOG,
@@ -21,6 +22,7 @@ from comity.cli.options import (
     Problem,
     Set,
     Workers,
+    Workforce,
     apply_settings,
     loggers_of,
     named,
@@ -28,6 +30,7 @@ from comity.cli.options import (
     with_links,
     with_settings,
     workers_of,
+    workforce_of,
 )
 from comity.cli.terminal import progress, show
 from comity.errors import UserError
@@ -40,7 +43,7 @@ if TYPE_CHECKING:
     from comity.searches import Search
 
 
-@with_settings(RUN | LINKS | FIGURES | LOG | CHARTER)
+@with_settings(RUN | LINKS | CLUSTER | FIGURES | LOG | CHARTER)
 def run(
     *,
     problem: Problem = None,
@@ -56,6 +59,7 @@ def run(
 
     figures, charter = values.pop("figures", "png"), values.pop("charter", None)
     sites, callbacks = values.pop("site", None) or [], loggers_of(values)
+    workforce = workforce_of(workers, values)
     if charter is None and sites:
         raise UserError("--site means nothing without --charter.")
     values = with_links(read_config(config), values) | named(problem) | values
@@ -63,7 +67,7 @@ def run(
     started = start_run(values, out) if charter is None else _session(charter, sites, values, out)
     configuration = started.configuration
     title = f"{configuration.problem_name}, {configuration.label}"
-    show(carry_out(started, title, workers, figures, callbacks=callbacks), as_json)
+    show(carry_out(started, title, workforce, figures, callbacks=callbacks), as_json)
 
 
 def _session(charter: Path, sites: list[Path], values: dict[str, Any], out: Path | None) -> Run:
@@ -88,7 +92,7 @@ def _session(charter: Path, sites: list[Path], values: dict[str, Any], out: Path
     return started
 
 
-@with_settings(FIGURES | LOG)
+@with_settings(CLUSTER | FIGURES | LOG)
 def resume(
     *,
     path: Annotated[Path, typer.Argument(help="A run, search or comparison that stopped.")],
@@ -100,16 +104,17 @@ def resume(
     from comity import api
 
     figures, callbacks = values.pop("figures", "png"), loggers_of(values)
+    workforce = workforce_of(workers, values)
     started = path if api.is_comparison(path) else api.open_directory(path)
     if not isinstance(started, Path) and api.lacks_report(started):
         print(f"{path} is finished; only its report is missing, and is drawn now.", file=sys.stderr)
-    show(carry_out(started, str(path), workers, figures, callbacks=callbacks), as_json)
+    show(carry_out(started, str(path), workforce, figures, callbacks=callbacks), as_json)
 
 
 def carry_out(
     started: Run | Search | Path,
     title: str,
-    workers: int | None,
+    workforce: Workforce,
     figures: FigureKind = "png",
     go_on: str | None = None,
     callbacks: Sequence[Callback] = (),
@@ -119,7 +124,7 @@ def carry_out(
     Args:
         started: A run, a search, or the directory of a comparison.
         title: The text before the bar.
-        workers: Processes to use; None: as many as are useful here.
+        workforce: Processes to use, or a cluster.
         figures: Format in which pictures are written beside PNG.
         go_on: How to go on after Ctrl-C; default: ``comity resume``.
         callbacks: Loggers.
@@ -127,10 +132,15 @@ def carry_out(
     from comity import api
 
     path = started if isinstance(started, Path) else started.path
-    processes = workers_of(workers, _useful_workers(started))
+    workers = workers_of(workforce, _useful_workers(started))
     with progress(title, go_on or f"comity resume {path}") as on_round:
         return api.resume(
-            started, workers=processes, on_round=on_round, callbacks=callbacks, figures=figures
+            started,
+            workers=workers,
+            cluster=workforce.cluster,
+            on_round=on_round,
+            callbacks=callbacks,
+            figures=figures,
         )
 
 

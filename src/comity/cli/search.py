@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from comity.cli.options import (
+    CLUSTER,
     FIGURES,
     LOG,
     SEARCH,
@@ -24,12 +25,13 @@ from comity.cli.options import (
     read_config,
     seeds_of,
     with_settings,
+    workforce_of,
 )
 from comity.cli.run import carry_out
 from comity.cli.terminal import show
 
 
-@with_settings(SEARCH | SEARCH_FEDERATION | FIGURES | LOG)
+@with_settings(SEARCH | SEARCH_FEDERATION | CLUSTER | FIGURES | LOG)
 def search(
     *,
     problem: Problem = None,
@@ -49,7 +51,7 @@ def search(
     from comity.searches.execution import start_search
 
     generator, figures = values.pop("generator", ""), values.pop("figures", "png")
-    callbacks = loggers_of(values)
+    callbacks, workforce = loggers_of(values), workforce_of(workers, values)
     options = {name: values.pop(name) for name in SEARCH if name in values}
     values = split_search_settings(read_config(config) | named(problem) | values)
     values["search"] |= options
@@ -57,14 +59,14 @@ def search(
     entries = split_entries(generator)
     if seeds is not None or len(entries) > 1 or "[" in generator:
         path = _start_comparison(values, entries or ["annealing"], seeds, out)
-        show(carry_out(path, path.name, workers, figures, callbacks=callbacks), as_json)
+        show(carry_out(path, path.name, workforce, figures, callbacks=callbacks), as_json)
         return
     if entries:
         values["search"]["generator"] = entries[0]
     started = start_search(values, out)
     configuration = started.configuration
     title = f"{configuration.federation.problem_name}, {configuration.label} search"
-    show(carry_out(started, title, workers, figures, callbacks=callbacks), as_json)
+    show(carry_out(started, title, workforce, figures, callbacks=callbacks), as_json)
 
 
 def _start_comparison(

@@ -19,6 +19,10 @@ LOCK = ".lock"
 _TRIES, _PAUSE = 3, 0.01  # seconds
 
 
+class InUseError(UserError):
+    """A directory in which another process is at work."""
+
+
 @contextmanager
 def held(directory: Path) -> Iterator[None]:
     """Keep other processes out of a directory.
@@ -30,7 +34,7 @@ def held(directory: Path) -> Iterator[None]:
         directory: An existing directory.
 
     Raises:
-        UserError: Another process holds it; the message says which.
+        InUseError: Another process holds it; the message says which.
     """
     path = directory / LOCK
     handle = _locked(path)
@@ -78,7 +82,7 @@ def _locked(path: Path) -> int:
                 continue
             holder = _holder(handle)
             os.close(handle)
-            raise UserError(
+            raise InUseError(
                 f"{path.parent} is in use: {holder}. Wait until it is done, or end it first."
             ) from None
         except OSError as error:  # a file system without locks

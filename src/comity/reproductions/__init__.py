@@ -17,8 +17,8 @@ from comity.reproductions import (
 )
 from comity.reproductions.campaign import Campaign, Reproduction, execute_campaign
 from comity.reproductions.printed import Measured, Needs, read_measured
+from comity.runs.cluster import Work, Workers
 from comity.runs.events import Notify
-from comity.runs.parallel import Work
 
 _MODULES = (searches, federations, clusterings, two_tasks, fairness, ranges, praffl, pictures)
 TABLES: dict[str, Callable[..., Campaign[Any]]] = {
@@ -44,7 +44,7 @@ def reproduce(
     table: str,
     *,
     out: str | Path | None = None,
-    workers: int = 1,
+    workers: Workers = 1,
     notify: Notify | None = None,
     work: Work | None = None,
     **options: Any,
@@ -54,7 +54,7 @@ def reproduce(
     Args:
         table: Name of the table, e.g. ``thesis-4.1``.
         out: Directory, in which finished runs are used again; None: a new one under ``runs/``.
-        workers: Number of processes that share the runs or searches.
+        workers: Processes that share the runs or searches, or a cluster.
         notify: Called with each event.
         work: Brings the run or search in a directory to its end; None: only executes it.
         **options: Arguments of the table's plan (``only``, ``seeds``, ``rows``, …) and settings of

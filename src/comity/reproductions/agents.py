@@ -8,10 +8,10 @@ from typing import Any
 
 from comity.errors import UserError
 from comity.runs.base import CONFIG
+from comity.runs.cluster import Work
 from comity.runs.directory import Run
 from comity.runs.events import Notify
 from comity.runs.execute import execute_at
-from comity.runs.parallel import Work
 from comity.runs.pretraining import configure_pretraining, save_agent, start_pretraining
 
 

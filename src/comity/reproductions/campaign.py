@@ -12,10 +12,10 @@ from comity.configuration import read_toml
 from comity.core.storage import write_whole
 from comity.errors import UserError
 from comity.runs import compare
+from comity.runs.cluster import Work, Workers
 from comity.runs.compare import Comparison
 from comity.runs.directory import Run
 from comity.runs.events import Event, Notify, RoundEvent
-from comity.runs.parallel import Work
 from comity.runs.places import free_path
 from comity.searches import comparison as search_comparison
 from comity.searches.comparison import SearchComparison
@@ -83,7 +83,7 @@ def execute_campaign(
     campaign: Campaign[C],
     *,
     out: str | Path | None = None,
-    workers: int = 1,
+    workers: Workers = 1,
     notify: Notify | None = None,
     work: Work | None = None,
 ) -> Reproduction:
@@ -93,7 +93,7 @@ def execute_campaign(
         table: Name of the printed table.
         campaign: Its comparisons.
         out: Directory, in which finished runs are used again; None: a new one under ``runs/``.
-        workers: Number of processes that share the runs or searches.
+        workers: Processes that share the runs or searches, or a cluster.
         notify: Called with each event.
         work: Brings the run or search in a directory to its end; None: only executes it.
     """

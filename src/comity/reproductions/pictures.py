@@ -23,9 +23,9 @@ from comity.reproductions.campaign import RUNS, Campaign
 from comity.reproductions.picture_results import part_rows, set_beside
 from comity.reproductions.picture_tables import DATA, MNIST, TABLES
 from comity.reproductions.printed import Needs, choose_rows
+from comity.runs.cluster import Work
 from comity.runs.compare import Comparison, configurations, merge, seed_list
 from comity.runs.events import Notify
-from comity.runs.parallel import Work
 from comity.runs.reproduction_schema import PictureResults
 
 CLIENTS: dict[str, dict[str, Any]] = {"omniglot": {"clients": 20, "participation": 0.2}}

@@ -34,16 +34,17 @@ from comity.problems import find as find_problem
 from comity.runs.alone import gains_over_alone
 from comity.runs.base import CONFIG
 from comity.runs.checksums import read_json, save_sealed, verify
+from comity.runs.cluster import Work, Workers, check_workers
 from comity.runs.comparison_verdict import comparison_verdict, marks_of
 from comity.runs.contacts import save_contacts, with_own_contacts
 from comity.runs.differences import correct, gains_of
 from comity.runs.directory import Run
 from comity.runs.entries import entry_values, with_attacks, with_encodings
 from comity.runs.events import Notify
-from comity.runs.execute import check_workers, execute_at
+from comity.runs.execute import execute_at
 from comity.runs.how_soon import check_target, with_how_soon
 from comity.runs.notebook import Rows, Shown, Tabular, client_rows, entry_rows
-from comity.runs.parallel import Job, Work, run_jobs
+from comity.runs.parallel import Job, run_jobs
 from comity.runs.places import check_same, entry_names, free_path, make_directory
 from comity.runs.schema import ComparisonResults, ComparisonRow, Metrics, Spread
 from comity.runs.verdict import honest_rows
@@ -149,13 +150,13 @@ def start(path: Path, file: str, plan: Mapping[str, Any]) -> None:
 
 
 def run_plan(
-    path: Path, workers: int = 1, notify: Notify | None = None, work: Work = execute_at
+    path: Path, workers: Workers = 1, notify: Notify | None = None, work: Work = execute_at
 ) -> Comparison:
     """Execute the runs of a comparison that are not finished, and tabulate all.
 
     Args:
         path: The directory with the plan.
-        workers: Processes that share the runs.
+        workers: Processes that share the runs, or a cluster.
         notify: Called with each event of any run.
         work: Brings the run in a directory to its end, in a process of its own; a named function.
     """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,13 +16,14 @@ from comity.core.storage import remove_leftovers, strip_prefix
 from comity.core.threads import limited
 from comity.core.typing import BoolArray, FloatArray
 from comity.errors import UserError
-from comity.federation.engines.embedded import EmbeddedEngine
+from comity.federation.engine import SimulatedEngine
 from comity.federation.loop import SimulatedLoop
 from comity.federation.messages import RoundMetrics
 from comity.federation.neighbours import server_of
 from comity.problems import DataProblem
 from comity.runs.answers import constant_models
 from comity.runs.base import CONFIG, GROUPS, MODELS
+from comity.runs.cluster import Workers, check_workers, engine_of, persevere
 from comity.runs.directory import Run
 from comity.runs.events import EndEvent, Notify, RoundEvent, StartEvent
 from comity.runs.groups import groups_of
@@ -34,12 +36,6 @@ _CHECKPOINT_SECONDS = 5.0
 _CHEAP = 0.25  # seconds; checkpoints that take longer are made rarer in proportion
 KINDS: tuple[Literal["received", "trained", "kept"], ...] = ("received", "trained", "kept")
 """Models of a round whose objective vectors are known."""
-
-
-def check_workers(workers: int) -> None:
-    """Refuse a number of processes below one."""
-    if workers < 1:
-        raise UserError(f"workers = {workers}: must be at least 1.")
 
 
 def start_run(values: Mapping[str, Any], out: str | Path | None = None) -> Run:
@@ -66,29 +62,29 @@ def begin(configuration: Configuration, out: str | Path | None = None) -> Run:
     return Run.create(Path(out), configuration)
 
 
-def execute(run: Run, workers: int = 1, notify: Notify | None = None) -> Run:
+def execute(run: Run, workers: Workers = 1, notify: Notify | None = None) -> Run:
     """Bring a run to its end, from its last checkpoint or from the start.
 
     Args:
         run: A run that is not finished.
-        workers: Processes that share the clients; results do not depend on it.
+        workers: Processes that share the clients, or a cluster; results do not depend on it.
         notify: Called with each event: the start, each round, the end.
     """
     check_workers(workers)
     with held(run.path):
         if not run.finished:  # another process may just have finished it
             remove_leftovers(run.path, run.path / MODELS)
-            _execute(run, workers, notify)
+            persevere(run, partial(_execute, run, workers, notify))
     return run
 
 
-def _execute(run: Run, workers: int, notify: Notify | None) -> None:
+def _execute(run: Run, workers: Workers, notify: Notify | None) -> None:
     """Bring a run to its end; arguments as of `execute`."""
     configuration = run.configuration
     check_complete(configuration)
     with limited(configuration.threads):
         started = time.monotonic()
-        with EmbeddedEngine(configuration, workers) as engine:
+        with engine_of(configuration, workers) as engine:
             loop = SimulatedLoop(engine, server_of(configuration))
             started -= _restore(run, loop)
             if notify is not None:
@@ -147,7 +143,7 @@ def execute_at(path: Path, notify: Notify) -> None:
     execute(Run.open(path), notify=notify)
 
 
-def _spans(configuration: Configuration, engine: EmbeddedEngine) -> Spans | None:
+def _spans(configuration: Configuration, engine: SimulatedEngine) -> Spans | None:
     """Evaluate every client at many preferences; None if its model takes none."""
     objectives = len(configuration.get_problem().objectives)
     preferences = configuration.get_algorithm().evaluation_preferences(objectives, "test")

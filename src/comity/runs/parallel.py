@@ -1,11 +1,11 @@
-"""Execution of many independent runs or searches by several processes, with one progress."""
+"""Execution of many independent runs or searches by several workers, with one progress."""
 
 from __future__ import annotations
 
 import multiprocessing
 import os
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, replace
@@ -14,14 +14,10 @@ from pathlib import Path
 from threading import Thread
 
 from comity.errors import StoppedError
+from comity.federation.cluster import Cluster
 from comity.problems import Problem, register
-from comity.runs.events import Event, Notify, RoundEvent
-
-Work = Callable[[Path, Notify], None]
-"""Brings the run or search in a directory to its end; a named function of a module.
-
-Its arguments are the directory and what to call with each event.
-"""
+from comity.runs.cluster import Work, Workers, spread
+from comity.runs.events import EndEvent, Event, Notify, RoundEvent
 
 
 @dataclass(frozen=True)
@@ -35,27 +31,32 @@ class Job:
 
 
 def run_jobs(
-    jobs: Sequence[Job], work: Work, problem: Problem, workers: int, notify: Notify | None
+    jobs: Sequence[Job], work: Work, problem: Problem, workers: Workers, notify: Notify | None
 ) -> None:
-    """Execute one job per process, at most ``workers`` at a time.
+    """Execute one job per process, at most ``workers`` at a time, or on a cluster.
 
     Args:
         jobs: Runs or searches that are not finished.
         work: Brings one of them to its end.
         problem: Their problem, registered in every process.
-        workers: Number of processes; 1: this process alone.
+        workers: Number of processes; 1: this process alone. Or a cluster, where the caller holds
+            the lock of a directory above those of all jobs (see `spread`).
         notify: Called in this process with each event of any job; rounds are counted over all.
     """
-    total, done = sum(job.rounds for job in jobs), 0
+    total = sum(job.rounds for job in jobs)
+    done: dict[str, int] = {}  # rounds by run: one whose worker was lost does some again
 
     def forward(event: Event) -> None:
-        nonlocal done
+        if not isinstance(event, EndEvent):
+            done[event.run] = event.round
         if isinstance(event, RoundEvent):
-            done += 1
-            event = replace(event, done=done, total=total)
+            event = replace(event, done=sum(done.values()), total=total)
         if notify is not None:
             notify(event)
 
+    if isinstance(workers, Cluster):
+        spread([job.path for job in jobs], work, problem, workers, forward)
+        return
     if min(workers, len(jobs)) <= 1:
         for job in jobs:
             work(job.path, forward)

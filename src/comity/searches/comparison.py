@@ -24,11 +24,11 @@ from comity.problems import find as find_problem
 from comity.problems.own_table import resolved
 from comity.runs.base import CONFIG
 from comity.runs.checksums import read_json, save_sealed, verify
+from comity.runs.cluster import Work, Workers, check_workers
 from comity.runs.compare import merge, seed_list, spread_of, start
 from comity.runs.events import Notify
-from comity.runs.execute import check_workers
 from comity.runs.notebook import Rows, Shown, Tabular, entry_rows, point_rows
-from comity.runs.parallel import Job, Work, run_jobs
+from comity.runs.parallel import Job, run_jobs
 from comity.runs.places import check_same, entry_names, free_path
 from comity.runs.schema import GrowthEntry, SearchComparisonResults, SearchRow
 from comity.searches.candidates import find
@@ -108,13 +108,13 @@ def start_searches(
 
 
 def run_search_plan(
-    path: Path, workers: int = 1, notify: Notify | None = None, work: Work = execute_search_at
+    path: Path, workers: Workers = 1, notify: Notify | None = None, work: Work = execute_search_at
 ) -> SearchComparison:
     """Execute the searches of a comparison that are not finished, and tabulate all.
 
     Args:
         path: The directory with the plan.
-        workers: The number of processes that share the searches.
+        workers: Processes that share the searches, or a cluster.
         notify: Called with each event of any search.
         work: Brings the search in a directory to its end, in a process of its own; a named
             function.

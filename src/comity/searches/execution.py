@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TypedDict
 
@@ -16,8 +17,8 @@ from comity.core.threads import limited
 from comity.core.typing import BoolArray, FloatArray
 from comity.problems import DataProblem, Problem
 from comity.runs.base import MODELS
+from comity.runs.cluster import Workers, check_workers, persevere
 from comity.runs.events import EndEvent, Event, Notify, RoundEvent
-from comity.runs.execute import check_workers
 from comity.runs.places import free_path
 from comity.runs.schema import FrontPoint, Metrics, SearchControl, SearchResults, SearchVerdict
 from comity.searches.archive import counted_front
@@ -52,23 +53,23 @@ def rounds_in_all(configuration: SearchConfiguration) -> int:
     return total_rounds(configuration) * (2 if _has_control(configuration) else 1)
 
 
-def execute_search(search: Search, workers: int = 1, notify: Notify | None = None) -> Search:
+def execute_search(search: Search, workers: Workers = 1, notify: Notify | None = None) -> Search:
     """Bring a search to its end, from its last checkpoint or from the start.
 
     Args:
         search: The directory of the search.
-        workers: The number of processes that train clients.
+        workers: Processes that train clients, or a cluster.
         notify: Called with each event of the search and of its control.
     """
     check_workers(workers)
     with held(search.path):
         if not search.finished:  # another process may just have finished it
             remove_leftovers(search.path, search.path / MODELS)
-            _execute(search, workers, notify)
+            persevere(search, partial(_execute, search, workers, notify))
     return search
 
 
-def _execute(search: Search, workers: int, notify: Notify | None) -> None:
+def _execute(search: Search, workers: Workers, notify: Notify | None) -> None:
     """Bring a search to its end; arguments as of `execute_search`."""
     configuration = search.configuration
 
@@ -105,7 +106,7 @@ def _has_control(configuration: SearchConfiguration) -> bool:
     return configuration.search.control and configuration.search.generator != "random"
 
 
-def _control(search: Search, workers: int, notify: Notify) -> SearchControl:
+def _control(search: Search, workers: Workers, notify: Notify) -> SearchControl:
     """Execute the same search with uniformly random weights, the control of its generator."""
     configuration = search.configuration
     before = total_rounds(configuration)

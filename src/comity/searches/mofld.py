@@ -20,10 +20,11 @@ from comity.core.rng import stream, torch_seeded
 from comity.core.storage import strip_prefix
 from comity.core.typing import FloatArray, NamedArrays
 from comity.errors import UserError
-from comity.federation.engines.embedded import EmbeddedEngine
+from comity.federation.engines.chunked import ChunkedEngine
 from comity.federation.loop import SimulatedLoop
 from comity.federation.server import Server
 from comity.runs.base import CHECKPOINT
+from comity.runs.cluster import Workers, engine_of
 from comity.runs.events import Notify, RoundEvent, StartEvent
 from comity.searches.archive import Origin
 from comity.searches.configuration import SearchConfiguration
@@ -48,17 +49,17 @@ class MOFLD:
 
     Args:
         search: The directory of the search; its checkpoint, if there is one, is restored.
-        workers: The number of processes that train clients.
+        workers: Processes that train clients, or a cluster.
         notify: Called at the start, and after each round of an iteration's federations.
     """
 
-    def __init__(self, search: Search, workers: int, notify: Notify) -> None:
+    def __init__(self, search: Search, workers: Workers, notify: Notify) -> None:
         self.directory, self.configuration = search, search.configuration
         self.state = SearchState(self.configuration)
         self.evaluation = evaluation_of(self.configuration)
         self._generator = self.configuration.get_generator()
         self._workers, self._notify, self._source = workers, notify, source(search)
-        self._engine: EmbeddedEngine | None = None
+        self._engine: ChunkedEngine | None = None
         self._interrupted: tuple[NamedArrays, dict[str, Any]] | None = None
 
     # -- the search ------------------------------------------------------------------------
@@ -121,7 +122,7 @@ class MOFLD:
         configuration = self._configuration(number, weights)
         federations = list(self._federations(number, configuration, starts))
         if self._engine is None:
-            self._engine = EmbeddedEngine(configuration, self._workers)
+            self._engine = engine_of(configuration, self._workers)
         else:
             self._engine.begin(configuration)  # the same processes
         engine = self._engine
