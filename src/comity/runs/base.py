@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Self
 
 from comity.configuration import Configuration, difference, read_toml
 from comity.configuration.files import read_document
+from comity.core.rows import restore_rows, share_rows
 from comity.core.storage import append, load_values, save_values, sync, write_whole
 from comity.core.typing import NamedArrays
 from comity.errors import UserError
@@ -129,12 +130,12 @@ class Directory:
         """Replace the checkpoint, once the history up to it is on the disk.
 
         It also holds the configuration and the checksum of the history, to be compared by
-        `load_checkpoint` and `cut_history`.
+        `load_checkpoint` and `cut_history`. Equal rows of arrays are written once.
         """
         sync(self.path / HISTORY)
         config = (self.path / CONFIG).read_text()
         marks = {"config": config, "history_sha256": self._digest.hexdigest()}
-        save_values(self.path / CHECKPOINT, tensors, {**values, "directory": marks})
+        save_values(self.path / CHECKPOINT, share_rows(tensors), {**values, "directory": marks})
 
     def load_checkpoint(self) -> tuple[NamedArrays, dict[str, Any]] | None:
         """Return the last checkpoint (tensors, values); None if there is none yet.
@@ -157,7 +158,7 @@ class Directory:
                     f"{self.path / CONFIG} was edited after the {self.kind} had begun: {edited}. "
                     f"Put that back, or start another {self.kind} with --config and --out."
                 )
-        return tensors, values
+        return restore_rows(tensors), values
 
     def drop_checkpoint(self) -> None:
         """Remove the checkpoint, which nothing needs after the end."""
