@@ -43,6 +43,8 @@ class Directory:
         """Of the history, as far as this object has written it."""
         self._recorded: str | None = None
         """Digest of the history at the time of the checkpoint that was loaded."""
+        self._parsed: tuple[tuple[int, int, int], list[Any]] | None = None
+        """The history as last read, and the file's identity, size and time of change then."""
 
     def __repr__(self) -> str:
         try:
@@ -119,12 +121,17 @@ class Directory:
 
     @property
     def _history(self) -> list[Any]:
-        """The entries of ``history.jsonl``."""
+        """The entries of ``history.jsonl``, read again where the file has changed."""
         path = self.path / HISTORY
         if not path.is_file():
             return []
-        lines = path.read_bytes().splitlines()
-        return [_entry(path, number, line) for number, line in enumerate(lines, start=1)]
+        state = path.stat()
+        mark = state.st_ino, state.st_size, state.st_mtime_ns
+        if self._parsed is None or self._parsed[0] != mark:
+            lines = path.read_bytes().splitlines()
+            entries = [_entry(path, number, line) for number, line in enumerate(lines, start=1)]
+            self._parsed = mark, entries
+        return list(self._parsed[1])
 
     def save_checkpoint(self, tensors: NamedArrays, values: Mapping[str, Any]) -> None:
         """Replace the checkpoint, once the history up to it is on the disk.
