@@ -122,3 +122,11 @@ def test_put_select_and_group():
     assert list(fleet.group("b*")) == ["b"]
     back = pickle.loads(pickle.dumps(fleet.select([3])))
     assert (back["a"][0] == other["a"][0]).all()
+
+
+def test_distinct_models_are_found_by_their_bits():
+    fleet = Fleet({"a": torch.tensor([[1.0], [2.0], [1.0], [1.0], [2.0]]), "b": torch.zeros(5, 2)})
+    fleet["b"][3, 1] = -0.0
+    first, place = fleet.distinct()
+    assert first.tolist() == [0, 1, 3]
+    assert place.tolist() == [0, 1, 0, 2, 1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import json
 import os
@@ -19,6 +20,7 @@ from comity.core.storage import (
     remove_leftovers,
     save_values,
     strip_prefix,
+    write_together,
     write_whole,
 )
 from comity.errors import UserError
@@ -72,6 +74,49 @@ def test_a_whole_file_replaces_the_old_one_and_leaves_nothing_behind(tmp_path):
     write_whole(path, b"new")
     assert path.read_bytes() == b"new"
     assert list(tmp_path.iterdir()) == [path]
+
+
+class Library:
+    """A C library whose ``syncfs`` notes which files are there, and may fail."""
+
+    def __init__(self, directory, result):
+        self.directory, self.result, self.names = directory, result, []
+
+    def syncfs(self, handle):
+        self.names.append({path.name for path in self.directory.iterdir()})
+        ctypes.set_errno(errno.EIO)
+        return self.result
+
+
+def many(directory):
+    return [(directory / f"{number}", b"new") for number in range(20)]
+
+
+def test_many_files_wait_once_for_the_disk_before_they_take_their_places(tmp_path, monkeypatch):
+    library, syncs = Library(tmp_path, 0), []
+    monkeypatch.setattr(storage.ctypes, "CDLL", lambda *_, **__: library)
+    monkeypatch.setattr(storage.os, "fsync", syncs.append)
+    (tmp_path / "0").write_bytes(b"old")
+    write_together(many(tmp_path))
+    assert library.names == [{"0", *(f"{number}.{os.getpid()}.part" for number in range(20))}]
+    assert len(syncs) == 1  # the directory
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {
+        f"{number}": b"new" for number in range(20)
+    }
+    write_together(many(tmp_path)[:3])
+    assert len(syncs) == 1 + 3 + 1  # few wait each
+    monkeypatch.setattr(storage.ctypes, "CDLL", lambda *_, **__: object())
+    write_together(many(tmp_path))
+    assert len(syncs) == 5 + 20 + 1  # as do all where there is no such call
+
+
+def test_many_files_of_which_the_disk_fails_are_none(tmp_path, monkeypatch):
+    monkeypatch.setattr(storage.ctypes, "CDLL", lambda *_, **__: Library(tmp_path, -1))
+    (tmp_path / "7").write_bytes(b"old")
+    with pytest.raises(OSError, match="Input/output error") as caught:
+        write_together(many(tmp_path))
+    assert caught.value.filename == str(tmp_path / "0")
+    assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [("7", b"old")]
 
 
 def test_unfinished_copies_have_names_of_their_own(tmp_path, monkeypatch):

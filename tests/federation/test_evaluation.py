@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from comity import run
 from comity.configuration import configure
+from comity.core.rng import stream
 from comity.errors import UserError
+from comity.learners import Supervised
 
 BOTH = ("received", "trained")
 
@@ -78,9 +81,49 @@ def test_global_measures_are_of_a_fixed_sample(tmp_path):
     assert some["per_client"] == none["per_client"] == whole["per_client"]
 
 
-def test_pictures_have_a_sample_and_tables_all():
-    assert configure({"problem": "usps-mlp"}).global_test == 1000
-    assert configure({"problem": "german-credit-gender-dp"}).global_test == "all"
+@pytest.mark.parametrize(("algorithm", "models"), [("fedavg", 2), ("fedrep", 4)])
+def test_equal_models_are_judged_once_on_the_samples_of_all(
+    algorithm, models, tmp_path, monkeypatch
+):
+    """FedAvg has one model in the end, in two chunks of clients; FedRep one per client."""
+    judged, evaluate = [], Supervised.evaluate
+
+    def counted(self, fleet, rows, purpose, episodes):
+        if purpose == "everyone":
+            judged.append(len(rows))
+        return evaluate(self, fleet, rows, purpose, episodes)
+
+    monkeypatch.setattr(Supervised, "evaluate", counted)
+    values = {"algorithm": algorithm, "rounds": 1, "chunk": 2, "global_test": 300}
+    done = finished(tmp_path / "run", **values)
+    assert sum(judged) == models
+    module = done.configuration.get_problem()
+    rows = np.concatenate([share.test for share in module.client_rows()])
+    drawn = np.sort(stream(done.configuration.seed, "global test").permutation(len(rows))[:300])
+    samples = module.columns()
+    inputs, labels = (samples[name][rows[drawn]] for name in ("inputs", "label"))
+    right = [
+        float((done.model(client)(inputs).argmax(dim=1) == labels).float().mean())
+        for client in range(4)
+    ]
+    assert done.results["metrics"]["global_accuracy"] == pytest.approx(np.mean(right), abs=1e-6)
+
+
+def test_the_more_models_the_fewer_samples_of_all():
+    def judged(problem, **values):
+        return configure({"problem": problem, **values}).global_test
+
+    assert judged("usps-mlp") == judged("usps-mlp", clients=10) == 1000
+    assert judged("usps-mlp", clients=100) == 200
+    assert judged("usps-mlp", clients=100, global_test=1000) == 1000
+    assert judged("usps-mlp", clients=40, global_test="all") == "all"
+    assert judged("german-credit-gender-dp") == "all"
+    assert judged("adult-gender-dp", clients=100) == "all"
+    assert judged("adult-gender-dp", clients=250) == 4000
+    assert judged("adult-gender-dp", clients=1500) == 1000
+
+
+def test_what_is_no_number_of_samples_is_refused():
     with pytest.raises(UserError, match="global_test = -1"):
         configure({"problem": "usps-mlp", "global_test": -1})
     with pytest.raises(UserError, match="global_test means nothing for deep-sea-treasure"):

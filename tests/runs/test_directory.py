@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from comity.core.fleet import Fleet
+from comity.core.storage import save_values
 from comity.errors import UserError
 from comity.runs import base
 from comity.runs.directory import Run
@@ -50,6 +51,45 @@ def test_history_is_cut_back_to_a_checkpoint(run):
     assert run.history == [{"round": 1}, {"round": 2}]
     with pytest.raises(UserError, match="damaged: 2 of 4 rounds are left"):
         run.cut_history(4)
+
+
+def test_the_history_is_parsed_once_until_it_changes(run, monkeypatch):
+    parsed, entry = [], base._entry
+    monkeypatch.setattr(
+        base,
+        "_entry",
+        lambda path, number, line: parsed.append(number) or entry(path, number, line),
+    )
+    run.append_history({"round": 1})
+    assert run.history == run.history == [{"round": 1}]
+    run.history.clear()
+    assert len(run.history) == 1
+    assert parsed == [1]
+    run.append_history({"round": 2})
+    assert run.history == [{"round": 1}, {"round": 2}]
+    run.cut_history(1)
+    assert run.history == [{"round": 1}]
+    assert parsed == [1, 1, 2, 1]
+
+
+def test_equal_models_are_in_a_checkpoint_once(run):
+    models = np.random.default_rng(1).standard_normal((50, 1000)).astype(np.float32)
+    state = {"models": models, "kept": models.copy(), "start": np.repeat(models[:1], 50, axis=0)}
+    run.save_checkpoint(state, {})
+    assert (run.path / "checkpoint.safetensors").stat().st_size < models.nbytes + 10_000
+    arrays, _ = Run.open(run.path).load_checkpoint()
+    assert {name: array.tobytes() for name, array in arrays.items()} == {
+        name: array.tobytes() for name, array in state.items()
+    }
+
+
+def test_checkpoints_of_versions_that_wrote_all_rows_are_read(run):
+    rows = np.ones((3, 40))
+    marks = {"config": (run.path / "config.toml").read_text(), "history_sha256": ""}
+    save_values(run.path / "checkpoint.safetensors", {"a": rows, "b": rows}, {"directory": marks})
+    arrays, _ = run.load_checkpoint()
+    assert sorted(arrays) == ["a", "b"]
+    np.testing.assert_array_equal(arrays["b"], rows)
 
 
 def test_checkpoints_come_back_as_they_were(run):

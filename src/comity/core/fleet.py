@@ -7,6 +7,7 @@ algorithms therefore work on small matrices only, rows x givers or n x n.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from math import ceil
@@ -142,6 +143,23 @@ class Fleet(Arithmetic):
         values = {name: tensor[row] for name, tensor in self.tensors.items()}
         template.load_state_dict({**template.state_dict(), **values})  # counters stay as they are
         return template
+
+    def distinct(self) -> tuple[IntArray, IntArray]:
+        """Return the first row of each different model (m), and the place of each model there (n).
+
+        Models are equal if all their bits are.
+        """
+        places: dict[bytes, int] = {}
+        first: list[int] = []
+        place = np.zeros(self.size, dtype=np.int64)
+        for row in range(self.size):
+            digest = hashlib.sha256()
+            for tensor in self.tensors.values():
+                digest.update(tensor[row].contiguous().numpy().data)
+            place[row] = places.setdefault(digest.digest(), len(first))
+            if place[row] == len(first):
+                first.append(row)
+        return np.array(first, dtype=np.int64), place
 
     def finite(self) -> BoolArray:
         """Return a mask (n) of the rows that hold only finite numbers."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
@@ -20,6 +21,7 @@ from comity.errors import UserError
 T = TypeVar("T")
 HEADER, CHECKSUM = "comity", "sha256"
 _DIGITS = 64  # of a checksum
+_MANY = 16  # files from which on one call brings all of them to the disk
 
 
 def save_values(path: Path, tensors: NamedArrays, values: Mapping[str, Any]) -> None:
@@ -32,10 +34,15 @@ def save_values(path: Path, tensors: NamedArrays, values: Mapping[str, Any]) -> 
         tensors: Arrays by name.
         values: Whatever JSON holds; kept in the file's metadata.
     """
+    write_whole(path, content_of(tensors, values))
+
+
+def content_of(tensors: NamedArrays, values: Mapping[str, Any]) -> bytes:
+    """Return the content of a file with arrays and plain values, as of `save_values`."""
     arrays = {name: np.ascontiguousarray(value) for name, value in tensors.items()}
     header = {**values, CHECKSUM: _checksum(arrays, values)}
     # one entry of metadata: safetensors writes several in any order
-    write_whole(path, save(arrays, metadata={HEADER: json.dumps(header)}))
+    return save(arrays, metadata={HEADER: json.dumps(header)})
 
 
 def load_values(path: Path) -> tuple[NamedArrays, dict[str, Any]]:
@@ -83,21 +90,58 @@ def write_whole(path: Path, content: bytes) -> None:
 
     A link in its place is replaced, not followed. An `OSError` names the file.
     """
-    # two processes that draw the same report do not write into each other's part
-    part = path.with_name(f"{path.name}.{os.getpid()}.part")
-    with naming(path):
-        try:
-            part.unlink(missing_ok=True)
-            with part.open("xb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            part.replace(path)
-        except OSError:
+    write_together([(path, content)])
+
+
+def write_together(contents: Iterable[tuple[Path, bytes]]) -> None:
+    """Write files as `write_whole` does, and wait for the disk only once where they are many.
+
+    All are on the disk before the first takes its place.
+
+    Args:
+        contents: Files of one directory and their contents, asked for one by one.
+    """
+    parts: dict[Path, Path] = {}
+    try:
+        for path, content in contents:
+            # two processes that draw the same report do not write into each other's part
+            part = path.with_name(f"{path.name}.{os.getpid()}.part")
+            parts[part] = path
+            with naming(path):
+                part.unlink(missing_ok=True)
+                with part.open("xb") as file:
+                    file.write(content)
+        _sync_files(parts)
+        for part, path in parts.items():
+            with naming(path):
+                part.replace(path)
+    except OSError:
+        for part in parts:
             with suppress(OSError):
                 part.unlink(missing_ok=True)
-            raise
-        _sync_directory(path.parent)
+        raise
+    for directory in {path.parent for path in parts.values()}:
+        _sync_directory(directory)
+
+
+def _sync_files(parts: Mapping[Path, Path]) -> None:
+    """Return once written files are on the disk: many by one call for their file system.
+
+    Args:
+        parts: The files, and the names that they are to have, for errors.
+    """
+    many = len(parts) >= _MANY
+    everything = getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None) if many else None
+    if everything is None:  # few, or not on Linux
+        for part, path in parts.items():
+            with naming(path), part.open("rb") as file:
+                os.fsync(file.fileno())
+        return
+    part, path = next(iter(parts.items()))
+    with naming(path), part.open("rb") as file:
+        if everything(file.fileno()) != 0:
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number))
 
 
 def append(path: Path, content: bytes) -> None:

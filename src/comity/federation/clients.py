@@ -345,9 +345,12 @@ class Clients:
 
     def test(self, kept: bool, purpose: str = "test") -> FloatArray:
         """Return vectors of the final models on test episodes or samples, unseen until now."""
-        rows = np.arange(len(self.clients))
+        models, rows = self.models(kept), np.arange(len(self.clients))
+        places = rows
+        if purpose == "everyone" and self._span is None:  # equal models answer equally
+            rows, places = models.distinct()
         episodes = self.configuration.test_episodes
-        return self._learner.evaluate(self.models(kept), rows, purpose, episodes)[0]
+        return self._learner.evaluate(models, rows, purpose, episodes)[0][places]
 
     def test_outputs(self, kept: bool) -> list[AnyArray]:
         """Return the final models' outputs for their clients' test samples, client by client."""

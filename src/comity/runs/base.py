@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Self
 
 from comity.configuration import Configuration, difference, read_toml
 from comity.configuration.files import read_document
+from comity.core.rows import restore_rows, share_rows
 from comity.core.storage import append, load_values, save_values, sync, write_whole
 from comity.core.typing import NamedArrays
 from comity.errors import UserError
@@ -42,6 +43,8 @@ class Directory:
         """Of the history, as far as this object has written it."""
         self._recorded: str | None = None
         """Digest of the history at the time of the checkpoint that was loaded."""
+        self._parsed: tuple[tuple[int, int, int], list[Any]] | None = None
+        """The history as last read, and the file's identity, size and time of change then."""
 
     def __repr__(self) -> str:
         try:
@@ -118,23 +121,28 @@ class Directory:
 
     @property
     def _history(self) -> list[Any]:
-        """The entries of ``history.jsonl``."""
+        """The entries of ``history.jsonl``, read again where the file has changed."""
         path = self.path / HISTORY
         if not path.is_file():
             return []
-        lines = path.read_bytes().splitlines()
-        return [_entry(path, number, line) for number, line in enumerate(lines, start=1)]
+        state = path.stat()
+        mark = state.st_ino, state.st_size, state.st_mtime_ns
+        if self._parsed is None or self._parsed[0] != mark:
+            lines = path.read_bytes().splitlines()
+            entries = [_entry(path, number, line) for number, line in enumerate(lines, start=1)]
+            self._parsed = mark, entries
+        return list(self._parsed[1])
 
     def save_checkpoint(self, tensors: NamedArrays, values: Mapping[str, Any]) -> None:
         """Replace the checkpoint, once the history up to it is on the disk.
 
         It also holds the configuration and the checksum of the history, to be compared by
-        `load_checkpoint` and `cut_history`.
+        `load_checkpoint` and `cut_history`. Equal rows of arrays are written once.
         """
         sync(self.path / HISTORY)
         config = (self.path / CONFIG).read_text()
         marks = {"config": config, "history_sha256": self._digest.hexdigest()}
-        save_values(self.path / CHECKPOINT, tensors, {**values, "directory": marks})
+        save_values(self.path / CHECKPOINT, share_rows(tensors), {**values, "directory": marks})
 
     def load_checkpoint(self) -> tuple[NamedArrays, dict[str, Any]] | None:
         """Return the last checkpoint (tensors, values); None if there is none yet.
@@ -157,7 +165,7 @@ class Directory:
                     f"{self.path / CONFIG} was edited after the {self.kind} had begun: {edited}. "
                     f"Put that back, or start another {self.kind} with --config and --out."
                 )
-        return tensors, values
+        return restore_rows(tensors), values
 
     def drop_checkpoint(self) -> None:
         """Remove the checkpoint, which nothing needs after the end."""

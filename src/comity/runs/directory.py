@@ -30,14 +30,21 @@ from comity.algorithms import Algorithm
 from comity.configuration import Configuration, configure, read_toml
 from comity.core.fleet import Fleet
 from comity.core.preferences import checked
-from comity.core.storage import load_values, own_directory, save_values, strip_prefix, write_whole
+from comity.core.storage import (
+    load_values,
+    own_directory,
+    save_values,
+    strip_prefix,
+    write_together,
+    write_whole,
+)
 from comity.core.typing import FloatArray, NamedArrays
 from comity.errors import UserError
 from comity.runs.base import CONFIG, CROSS, GROUPS, MODELS, SERVER, SPANS, Directory
 from comity.runs.checksums import read_json, to_json
 from comity.runs.contacts import save_contacts, with_own_contacts
 from comity.runs.group_schema import Cross, Groups
-from comity.runs.model_files import about, load_model, save_model
+from comity.runs.model_files import about, load_model, model_content
 from comity.runs.notebook import Rows, Tabular, client_rows, history_rows
 from comity.runs.schema import HistoryEntry, Results
 from comity.runs.spans import Spans, load_spans, save_spans
@@ -245,7 +252,11 @@ class Run(Directory, Tabular[Literal["clients", "rounds"]]):
             models: One row per client.
             clients: The clients; None: all.
         """
-        directory = own_directory(self.path / MODELS)
-        for row, client in enumerate(range(len(models)) if clients is None else clients):
-            path = directory / f"client-{client}.safetensors"
-            save_model(path, models, row, {**about(self.configuration), "client": client})
+        directory, header = own_directory(self.path / MODELS), about(self.configuration)
+        write_together(
+            (
+                directory / f"client-{client}.safetensors",
+                model_content(models, row, {**header, "client": client}),
+            )
+            for row, client in enumerate(range(len(models)) if clients is None else clients)
+        )

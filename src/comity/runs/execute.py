@@ -93,24 +93,25 @@ def _execute(run: Run, workers: Workers, notify: Notify | None) -> None:
             _advance(run, loop, started, notify)
             (last,) = loop.finish()
             run.append_history(history_entry(last, engine.metrics(last.clients)))
-            models = engine.models(kept=configuration.keep == "best")
+            keeps_best = configuration.keep == "best"
+            models = engine.models(kept=keeps_best)
             run.save_models(models)
             constant = constant_models(configuration, models)
             # rewards are float32: a return of 8.2 must equal the front's 8.2
-            tested = {kept: engine.test(kept).round(6) for kept in (True, False)}
+            best = engine.test(kept=True).round(6) if keeps_best else None
+            last_tested = engine.test(kept=False).round(6)
             has_data = isinstance(configuration.get_problem(), DataProblem)
             on_all_test_data = (
-                engine.test(configuration.keep == "best", "everyone")
+                engine.test(keeps_best, "everyone")
                 if has_data and configuration.global_test != 0
                 else None
             )
             spans = _spans(configuration, engine)
             groups = groups_of(configuration, engine, range(configuration.clients))
-        kept = tested[configuration.keep == "best"]
         results = summarise(
             configuration,
-            kept,
-            tested[False],
+            last_tested if best is None else best,
+            last_tested,
             run.history,
             on_all_test_data=on_all_test_data,
             constant=constant,

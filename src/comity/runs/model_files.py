@@ -11,7 +11,7 @@ from torch import nn
 
 from comity.configuration import Configuration
 from comity.core.fleet import Fleet
-from comity.core.storage import load_values, save_values
+from comity.core.storage import content_of, load_values
 from comity.version import __version__
 
 
@@ -25,21 +25,20 @@ def about(configuration: Configuration) -> dict[str, Any]:
     }
 
 
-def save_model(path: Path, models: Fleet, row: int, header: Mapping[str, Any]) -> None:
-    """Write one model of a fleet to a file.
+def model_content(models: Fleet, row: int, header: Mapping[str, Any]) -> bytes:
+    """Return the content of the file of one model of a fleet.
 
     Args:
-        path: The file.
         models: The fleet.
         row: Index of the model in it.
         header: Plain values for the file's header.
     """
     values = {name: tensor[row].numpy() for name, tensor in models.tensors.items()}
-    save_values(path, values, header)
+    return content_of(values, header)
 
 
 def load_model(path: Path, template: nn.Module) -> nn.Module:
-    """Return what `save_model` wrote, in a copy of a module of the same architecture."""
+    """Return the model of a `model_content`, in a copy of a module of its architecture."""
     tensors, _ = load_values(path)
     fleet = Fleet({k: torch.from_numpy(v[None]) for k, v in tensors.items()})
     return fleet.module(0, template)

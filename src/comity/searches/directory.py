@@ -14,11 +14,11 @@ from torch import nn
 
 from comity.configuration import read_toml
 from comity.core.preferences import checked
-from comity.core.storage import own_directory, write_whole
+from comity.core.storage import own_directory, write_together, write_whole
 from comity.core.typing import FloatArray
 from comity.problems import Problem
 from comity.runs.base import CONFIG, MODELS, Directory
-from comity.runs.model_files import about, load_model, save_model
+from comity.runs.model_files import about, load_model, model_content
 from comity.runs.notebook import Rows, Tabular, iteration_rows, point_rows
 from comity.runs.schema import FrontPoint, SearchEntry, SearchResults
 from comity.searches.archive import Archive
@@ -122,15 +122,15 @@ class Search(Directory, Tabular[Literal["points", "iterations"]]):
         Returns:
             One entry per point, sorted by the first objective.
         """
-        assert archive.models is not None
+        models = archive.models
+        assert models is not None
         own_directory(self.path / MODELS)
         names = self._objectives()
         header = about(self.configuration.federation)
         points: list[FrontPoint] = []
-        for number, row in enumerate(np.lexsort(tested.T[::-1]).tolist()):
+        rows = np.lexsort(tested.T[::-1]).tolist()
+        for number, row in enumerate(rows):
             origin, vector = archive.origins[row], tested[row].tolist()
-            place = f"{MODELS}/point-{number}.safetensors"
-            save_model(self.path / place, archive.models, row, {**header, "weight": origin.weight})
             points.append(
                 {
                     "point": number,
@@ -139,9 +139,16 @@ class Search(Directory, Tabular[Literal["points", "iterations"]]):
                     "iteration": origin.iteration,
                     "candidate": origin.candidate,
                     "round": origin.round,
-                    "model": place,
+                    "model": f"{MODELS}/point-{number}.safetensors",
                 }
             )
+        write_together(
+            (
+                self.path / point["model"],
+                model_content(models, row, {**header, "weight": point["weight"]}),
+            )
+            for point, row in zip(points, rows, strict=True)
+        )
         text = io.StringIO()
         table = csv.writer(text, lineterminator="\n")
         weights = [f"weight of {name}" for name in names]
