@@ -11,6 +11,7 @@ import typer
 from comity.cli.options import (
     FIGURES,
     LOG,
+    RUN,
     Json,
     Set,
     SettingOption,
@@ -28,8 +29,9 @@ _OPTIONS = {
     "only": SettingOption(str, "The problem to run; default: the table's first."),
     "preferences": SettingOption(str, "Some distributions only, separated by spaces."),
     "protocol": SettingOption(str, "One protocol only: paper (last models) or ours (kept)."),
+    "device": RUN["device"],
 }
-"""Arguments of a table's plan."""
+"""Arguments of a table's plan, and a setting of its runs."""
 
 
 @with_settings(_OPTIONS | FIGURES | LOG)

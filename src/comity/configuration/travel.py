@@ -37,7 +37,7 @@ class Travel:
         self.trained = [n for n, tensor in module.named_parameters() if tensor.requires_grad]
         """Names of the trained parameters."""
         fleet = Fleet.of(module, 1)
-        own = {name: described(tensor.numpy()) for name, tensor in fleet.tensors.items()}
+        own = {name: described(tensor.numpy(force=True)) for name, tensor in fleet.tensors.items()}
         sent = {name: own[name] for name in fleet.group(*algorithm.sends)}
         self._personal = len(own) > len(sent)
         if configuration.learner_settings.get("average_targets"):

@@ -10,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from comity.configuration import Configuration, check_complete, configure
+from comity.core.devices import placed
 from comity.core.locks import held
 from comity.core.storage import remove_leftovers, strip_prefix
 from comity.core.threads import limited
@@ -88,7 +89,7 @@ def _execute(run: Run, workers: int, notify: Notify | None) -> None:
     check_complete(configuration)
     with limited(configuration.threads):
         started = time.monotonic()
-        with EmbeddedEngine(configuration, workers) as engine:
+        with placed(configuration.device), EmbeddedEngine(configuration, workers) as engine:
             loop = SimulatedLoop(engine, server_of(configuration))
             started -= _restore(run, loop)
             if notify is not None:
@@ -99,7 +100,6 @@ def _execute(run: Run, workers: int, notify: Notify | None) -> None:
             run.append_history(history_entry(last, engine.metrics(last.clients)))
             models = engine.models(kept=configuration.keep == "best")
             run.save_models(models)
-            constant = constant_models(configuration, models)
             # rewards are float32: a return of 8.2 must equal the front's 8.2
             tested = {kept: engine.test(kept).round(6) for kept in (True, False)}
             has_data = isinstance(configuration.get_problem(), DataProblem)
@@ -110,6 +110,7 @@ def _execute(run: Run, workers: int, notify: Notify | None) -> None:
             )
             spans = _spans(configuration, engine)
             groups = groups_of(configuration, engine, range(configuration.clients))
+        constant = constant_models(configuration, models)
         kept = tested[configuration.keep == "best"]
         results = summarise(
             configuration,

@@ -34,7 +34,7 @@ def save_model(path: Path, models: Fleet, row: int, header: Mapping[str, Any]) -
         row: Index of the model in it.
         header: Plain values for the file's header.
     """
-    values = {name: tensor[row].numpy() for name, tensor in models.tensors.items()}
+    values = {name: tensor[row].numpy(force=True) for name, tensor in models.tensors.items()}
     save_values(path, values, header)
 
 

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from comity.configuration import EXCHANGES, Configuration
+from comity.core.devices import placed
 from comity.core.fleet import Fleet
 from comity.core.storage import strip_prefix
 from comity.core.threads import limited
@@ -205,7 +206,7 @@ class _Process:
         self._pipe, other = context.Pipe()
         self._process = context.Process(
             target=_serve,
-            args=(other, configuration.threads, configuration.get_problem()),
+            args=(other, configuration.threads, configuration.device, configuration.get_problem()),
             daemon=True,
         )
         try:
@@ -256,13 +257,13 @@ class _Process:
             self._process.terminate()
 
 
-def _serve(pipe: Connection, threads: int, problem: Problem) -> None:
+def _serve(pipe: Connection, threads: int, device: str, problem: Problem) -> None:
     """Execute calls until the other end is gone; Ctrl-C is handled by the main process."""
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     register(problem)
     share: _Share | None = None
-    with limited(threads):
+    with limited(threads), placed(device):
         while True:
             try:
                 name, calls = pipe.recv()
