@@ -26,4 +26,4 @@ def test_every_learner_has_the_whole_interface(name):
                 inspect.signature(declared).parameters
             )
     assert list(inspect.signature(learner.__init__).parameters) == ["self", "context"]
-    assert settings().decided(1).local_steps == settings().local_steps
+    assert settings().decided(1, "cpu").local_steps == settings().local_steps

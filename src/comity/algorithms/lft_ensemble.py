@@ -77,5 +77,5 @@ class LFTEnsemble(FairBatch):
 
     def ensemble(self, models: Fleet, sizes: FloatArray) -> Tree:
         members = {k.replace("model.", "members.", 1): t for k, t in models.tensors.items()}
-        shares = torch.from_numpy(sizes / max(sizes.sum(), 1.0)).float()
+        shares = torch.as_tensor(sizes / max(sizes.sum(), 1.0), dtype=torch.float32)
         return {**members, "shares": shares}

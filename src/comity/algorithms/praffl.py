@@ -163,7 +163,7 @@ class PraFFL(Algorithm):
 
     def predictor(self, module: nn.Module, preference: FloatArray) -> nn.Module:
         assert isinstance(module, Spanning)
-        return module.at(torch.from_numpy(preference).float())
+        return module.at(torch.as_tensor(preference, dtype=torch.float32))
 
     def evaluation_preferences(self, objectives: int, purpose: str) -> FloatArray:
         """Return evenly spread preferences for two objectives, random ones for more."""

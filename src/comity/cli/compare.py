@@ -36,7 +36,7 @@ from comity.cli.terminal import show
 _SHARED = (
     *("preset", "clients", "rounds", "partition", "sizes", "split_ratio"),
     *("participation", "topology", "graph", "keep", "guard", "alone_share"),
-    *("attack", "encoding", "wrapper"),
+    *("attack", "encoding", "device", "wrapper"),
 )
 
 

@@ -73,6 +73,9 @@ RUN = {
     "encoding": SettingOption(
         str, "How models travel: none (whole), or what changed: exact, float16, int8, int4."
     ),
+    "device": SettingOption(
+        str, "Where models train and are mixed: cpu, cuda, cuda:1, mps, or auto, the best."
+    ),
     "wrapper": SettingOption(
         str,
         "Rules on top of the server's step, in order: clip, confree, geometric-median …; see: "
@@ -123,7 +126,7 @@ SEARCH_FEDERATION = {
         str, "What trains each candidate; see: list algorithms. Or module:class."
     ),
     "clients": SettingOption(int, "Clients of each candidate."),
-    **{name: RUN[name] for name in ("rounds", "seed", "keep", "encoding")},
+    **{name: RUN[name] for name in ("rounds", "seed", "keep", "encoding", "device")},
 }
 """Settings of the federations of a search."""
 

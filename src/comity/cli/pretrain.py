@@ -22,7 +22,10 @@ from comity.cli.options import (
 from comity.cli.run import carry_out
 from comity.errors import UserError, unknown
 
-_SHARED = ("clients", "rounds", "seed", "partition", "sizes", "split_ratio", "participation")
+_SHARED = (
+    *("clients", "rounds", "seed", "partition", "sizes", "split_ratio", "participation"),
+    "device",
+)
 
 
 @with_settings({name: RUN[name] for name in _SHARED} | LOG)

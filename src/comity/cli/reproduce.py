@@ -12,6 +12,7 @@ from comity.cli.options import (
     CLUSTER,
     FIGURES,
     LOG,
+    RUN,
     Json,
     Set,
     SettingOption,
@@ -30,8 +31,9 @@ _OPTIONS = {
     "only": SettingOption(str, "The problem to run; default: the table's first."),
     "preferences": SettingOption(str, "Some distributions only, separated by spaces."),
     "protocol": SettingOption(str, "One protocol only: paper (last models) or ours (kept)."),
+    "device": RUN["device"],
 }
-"""Arguments of a table's plan."""
+"""Arguments of a table's plan, and a setting of its runs."""
 
 
 @with_settings(_OPTIONS | CLUSTER | FIGURES | LOG)

@@ -23,6 +23,7 @@ from comity.configuration.layers import Choice, merged
 from comity.configuration.planning import with_plan
 from comity.configuration.privacy import read_privacy
 from comity.configuration.run import TABLES, Configuration
+from comity.core.devices import CPU, resolve
 from comity.errors import UserError, unknown
 from comity.learners import LEARNERS, LearnerSettings
 from comity.problems import DataProblem, resolved
@@ -54,6 +55,7 @@ def _complete(values: Mapping[str, Any]) -> Configuration:
         check_choice(choice)
     run, learner_values, algorithm_values, wrapper_values = merged(choice.layers())
     learner = build(choice.learner_settings, learner_values, where=choice.problem.learner)
+    run = {**run, "device": resolve(run.get("device", CPU))}
     run, learner = _scheduled(choice, run, learner)
     if run.get("privacy") is not None:
         run = {**run, "privacy": read_privacy(run["privacy"])}
@@ -101,7 +103,8 @@ def _scheduled(
         learner = learner.model_copy(update={"total_steps": total})
     if isinstance(stack := run.get("chunk", 10), int):
         clients = run.get("clients", 20)
-        learner = learner.decided(min(stack, clients) if isinstance(clients, int) else stack)
+        stack = min(stack, clients) if isinstance(clients, int) else stack
+        learner = learner.decided(stack, run["device"])
     return run, learner
 
 

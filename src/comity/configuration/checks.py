@@ -11,6 +11,7 @@ from comity.algorithms import Algorithm
 from comity.configuration.attack import LABEL_FLIP
 from comity.configuration.layers import Choice
 from comity.configuration.run import EPISODES, RUN_SETTINGS, Configuration
+from comity.core.devices import check_device
 from comity.core.fleet import Fleet
 from comity.core.graphs import COMPLETE
 from comity.errors import UserError, unknown
@@ -308,7 +309,11 @@ def check_names(configuration: Configuration) -> None:
 
 
 def check_complete(configuration: Configuration) -> None:
-    """Refuse to simulate a run of which this party knows a part only: its own rows, preference."""
+    """Refuse to simulate a run that cannot be simulated here.
+
+    Its device is missing, or this party knows a part of it only: its own rows, its preference.
+    """
+    check_device(configuration.device)
     for client, preference in enumerate(configuration.get_preferences()):
         if np.isnan(preference).any():
             raise UserError(

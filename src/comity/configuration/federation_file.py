@@ -38,6 +38,7 @@ _OWN = {
     "attack": "attacks are simulated only",
     "partition": "each site has its own rows",
     "sizes": "each site has its own rows",
+    "device": "each site says its own, in its site file",
 }
 """Settings of a run that a federation file must not have, each with the reason."""
 Digest = Annotated[str, StringConstraints(pattern=r"^([0-9a-f]{64})?$")]
@@ -95,6 +96,7 @@ class SiteValues(Settings):
     data: str = setting("", "the site's own rows: a CSV file, or a file or directory of pictures")
     key: str = setting("", "path of the site's private key, as `comity keys` writes it")
     directory: str = setting("", "where the site keeps its state; default: its name")
+    device: str = setting("cpu", "where the site trains: cpu, cuda, cuda:1, mps or auto")
     authority: str = setting(
         "", "certificate (PEM) of a proxy that answers in the server's place; Flower only"
     )
@@ -149,7 +151,7 @@ class FederationFile:
                 all of them are drawn, as the setting of a run says it.
             rows: Files with the rows that the party holds, by site.
             scales: Mean and spread of columns that the sites have told together, once known.
-            others: Settings of a simulation: ``absences``.
+            others: Settings of a simulation (``absences``) or of a site (``device``).
         """
         if not isinstance(preferences, str):
             known = preferences or {}
@@ -274,6 +276,8 @@ class SiteFile:
     """Absolute path of the site's own rows; empty for an environment."""
     key: Path | None
     directory: Path
+    device: str
+    """Where the site trains."""
     authority: Path | None
     """Certificate of a proxy in the server's place, if there is one."""
     policy: Policy
@@ -291,7 +295,8 @@ class SiteFile:
             scales: Mean and spread of columns that the sites have told together, once known.
         """
         rows = {self.name: self.data} if self.data else None
-        return self.federation.configuration({self.name: self.preference}, rows, scales)
+        own = {self.name: self.preference}
+        return self.federation.configuration(own, rows, scales, device=self.device)
 
 
 def read_site(path: str | Path) -> SiteFile:
@@ -336,6 +341,7 @@ def read_site(path: str | Path) -> SiteFile:
         data=str((here / values.data).resolve()) if values.data else "",
         key=here / values.key if values.key else None,
         directory=here / (values.directory or values.name),
+        device=values.device,
         authority=here / values.authority if values.authority else None,
         policy=policy,
         share=build(Share, values.share, where="share"),

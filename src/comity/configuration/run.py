@@ -19,6 +19,7 @@ from comity.algorithms.wrappers import NONE, Wrapper, find_wrappers
 from comity.configuration.attack import NONE as NO_ATTACK
 from comity.configuration.attack import Attack, parse_attack
 from comity.configuration.privacy import Privacy
+from comity.core.devices import CPU, placed
 from comity.core.graphs import COMPLETE, Graph
 from comity.core.preferences import preferences
 from comity.core.typing import FloatArray
@@ -159,6 +160,9 @@ class Configuration(Settings):
     threads: int = setting(
         1, "threads of one process; more may change bits", at_least=1, at_most=1024
     )
+    device: str = setting(
+        CPU, "where models train and are mixed: cpu, cuda, cuda:1, mps, or auto, the best there is"
+    )
     links: Links | None = setting(
         None, "links that exist at times only: a table with a contact plan and its rules"
     )
@@ -213,9 +217,10 @@ class Configuration(Settings):
         return self.get_attack().attackers(self.clients, self.seed)
 
     def get_module(self) -> nn.Module:
-        """Return a fresh module as every client of this run holds one."""
+        """Return a fresh module as every client of this run holds one, on the CPU."""
         problem = self.get_problem()
-        return self.get_algorithm().build(problem.model(), problem)
+        with placed(CPU):  # random weights have the same bits whatever the device
+            return self.get_algorithm().build(problem.model(), problem)
 
     def participants(self, clients: int) -> int:
         """Return the number of participants of a round among this many clients: ⌈p N⌉."""

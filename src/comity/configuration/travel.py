@@ -39,7 +39,7 @@ class Travel:
         self.parameters = frozenset(name for name, _ in module.named_parameters())
         """Names of all parameters; other tensors are buffers, or belong to target networks."""
         fleet = Fleet.of(module, 1)
-        own = {name: described(tensor.numpy()) for name, tensor in fleet.tensors.items()}
+        own = {name: described(tensor.numpy(force=True)) for name, tensor in fleet.tensors.items()}
         sent = {name: own[name] for name in fleet.group(*algorithm.travelling(module))}
         self._personal = len(own) > len(sent)
         if configuration.learner_settings.get("average_targets"):

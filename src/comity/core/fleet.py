@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
 from comity.core.arithmetic import Arithmetic
+from comity.core.devices import CPU, in_double
 from comity.core.typing import AnyArray, BoolArray, FloatArray, IntArray, Tree
 
 _ROWS = 8  # whole rows held at once
@@ -49,7 +50,7 @@ class Fleet(Arithmetic):
 
     @classmethod
     def of(cls, module: nn.Module, n: int) -> Fleet:
-        """Return n copies of a module's floating-point parameters and buffers.
+        """Return n copies of a module's floating-point parameters and buffers, on the run's device.
 
         Args:
             module: The model to copy; it is not changed.
@@ -57,7 +58,7 @@ class Fleet(Arithmetic):
         """
         return cls(
             {
-                name: tensor.detach().expand(n, *tensor.shape).clone()
+                name: torch.as_tensor(tensor.detach()).expand(n, *tensor.shape).clone()
                 for name, tensor in module.state_dict().items()
                 if tensor.is_floating_point()
             }
@@ -66,7 +67,7 @@ class Fleet(Arithmetic):
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, AnyArray]) -> Fleet | None:
         """Return the fleet saved as plain stacked arrays, or None if there are no arrays."""
-        tensors = {name: torch.from_numpy(array.copy()) for name, array in arrays.items()}
+        tensors = {name: torch.as_tensor(array.copy()) for name, array in arrays.items()}
         return cls(tensors) if tensors else None
 
     def __len__(self) -> int:
@@ -80,10 +81,10 @@ class Fleet(Arithmetic):
 
     def __getstate__(self) -> dict[str, Any]:
         """Return plain arrays: between processes fleets travel by value."""
-        return {name: tensor.detach().numpy() for name, tensor in self.tensors.items()}
+        return {name: tensor.numpy(force=True) for name, tensor in self.tensors.items()}
 
     def __setstate__(self, arrays: dict[str, Any]) -> None:
-        self.__init__({k: torch.from_numpy(a) for k, a in arrays.items()})  # type: ignore[misc]
+        self.__init__({k: torch.as_tensor(a) for k, a in arrays.items()})  # type: ignore[misc]
 
     def group(self, *patterns: str) -> Fleet:
         """Return the tensors whose names match one of the patterns (``"head.*"``), not copied."""
@@ -102,7 +103,7 @@ class Fleet(Arithmetic):
         index = np.asarray(rows, dtype=np.int64)
         if np.array_equal(index, np.arange(self.size)):
             return Fleet(self.tensors)
-        rows_index = torch.from_numpy(index)
+        rows_index = torch.as_tensor(index)
         return Fleet({name: tensor[rows_index] for name, tensor in self.tensors.items()})
 
     def put(self, rows: Sequence[int] | IntArray, other: Fleet) -> None:
@@ -165,10 +166,11 @@ class Fleet(Arithmetic):
         """Return a mask (n) of the rows that hold only finite numbers."""
         good = torch.ones(self.size, dtype=torch.bool)
         for tensor in self.tensors.values():
-            # a sum is finite only if every term is, and needs no mask as large as the tensor
-            total = tensor.reshape(self.size, -1).sum(dim=1, dtype=torch.float64)
-            good &= torch.isfinite(total)
-        return np.asarray(good.numpy(), dtype=np.bool_)
+            # extremes are finite only if every entry is, and need no mask as large as the tensor
+            if tensor.numel():
+                least, most = tensor.reshape(self.size, -1).aminmax(dim=1)
+                good &= torch.isfinite(least) & torch.isfinite(most)
+        return np.asarray(good.numpy(force=True), dtype=np.bool_)
 
     # -- the algebra of the server ---------------------------------------------------------
 
@@ -196,7 +198,7 @@ class Fleet(Arithmetic):
         squares = np.zeros(self.size)
         for name in self.tensors:
             for rows, block in self._moved(name, other):
-                squares[rows] += torch.linalg.vector_norm(block, dim=1).double().square().numpy()
+                squares[rows] += np.square(in_double(torch.linalg.vector_norm(block, dim=1)))
         return np.sqrt(squares)
 
     def gram(self, start: Fleet | None = None) -> dict[str, FloatArray]:
@@ -259,9 +261,7 @@ class Fleet(Arithmetic):
         least, norms = torch.zeros(self.size, 1), torch.zeros(self.size, 1)
         for rows, block in self._moved(name, start):
             if dropped > 0:
-                magnitude = block.abs()
-                magnitude.numpy().partition(dropped, axis=1)
-                least[rows] = magnitude[:, dropped, None]
+                least[rows] = _smallest(block.abs(), dropped)
                 block = block.masked_fill(block.abs() < least[rows], 0.0)
             norms[rows] = torch.linalg.vector_norm(block, dim=1, keepdim=True)
         return least, norms
@@ -293,10 +293,18 @@ class Fleet(Arithmetic):
             for lo in range(0, self.size, _BLOCK):
                 for low in range(lo, self.size, _BLOCK):
                     rows, others = slice(lo, lo + _BLOCK), slice(low, low + _BLOCK)
-                    product = (block[rows] @ block[others].T).numpy()
+                    product = (block[rows] @ block[others].T).numpy(force=True)
                     total[rows, others] += product
                     if low != lo:
                         total[others, rows] += product.T
+
+
+def _smallest(rows: Tensor, after: int) -> Tensor:
+    """Return the least entry of each row after the ``after`` smaller ones, (rows, 1)."""
+    if rows.device.type != CPU:
+        return rows.kthvalue(after + 1, dim=1, keepdim=True).values
+    rows.numpy().partition(after, axis=1)  # in half the time
+    return rows[:, after, None]
 
 
 # -- running all models of a fleet at once -------------------------------------------------

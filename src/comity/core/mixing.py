@@ -153,7 +153,7 @@ def mixed(
     for name in sent:
         mixing = mixings[key_of(mixings, name)]
         if isinstance(mixing, Pick):
-            models = sent[name][torch.from_numpy(mixing.givers)]
+            models = sent[name][torch.as_tensor(mixing.givers)]
         elif mixing.base is None:
             givers = sent if mixing.stored is None else mixing.stored
             models = Fleet({name: givers[name]}).mix(mixing.weights)[name]

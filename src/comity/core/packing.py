@@ -27,7 +27,7 @@ def packed(attributes: Mapping[str, Any]) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for name, value in attributes.items():
         if isinstance(value, Fleet):
-            values |= {f"{name}{_FLEET}{k}": t.numpy() for k, t in value.tensors.items()}
+            values |= {f"{name}{_FLEET}{k}": t.numpy(force=True) for k, t in value.tensors.items()}
         elif isinstance(value, dict) and _named_arrays(value):
             values |= {f"{name}{_ARRAYS}{k}": array for k, array in value.items()}
         elif isinstance(value, bool | int | float | str | list | np.ndarray):

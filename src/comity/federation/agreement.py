@@ -141,7 +141,9 @@ class Agreement:
     ) -> int:
         """Return the bytes of messages that differ in control fields and encoded models only."""
         tensors = {} if models is None else models.tensors
-        layout = {f"{MODELS}{name}": _one_row(t.numpy(), rows) for name, t in tensors.items()}
+        layout = {
+            f"{MODELS}{name}": _one_row(t.numpy(force=True), rows) for name, t in tensors.items()
+        }
         agreed = bool(layout) and layout == dict(self.layout)
         listed = {**({} if agreed else layout), **others}
         texts = {repr(control): control_text(control, agreed, listed) for control in controls}
@@ -157,7 +159,7 @@ class Agreement:
             return {}
         order = [*(n for n in self.travel.sent if n in models.tensors)]
         order += [name for name in models if name not in self.travel.sent]
-        return {f"{MODELS}{name}": models[name].numpy() for name in order}
+        return {f"{MODELS}{name}": models[name].numpy(force=True) for name in order}
 
     def request_of(self, message: Message, client: int) -> tuple[Exchange, RoundRequest, int]:
         """Return exchange, request and rounds of fine-tuning of a message to a client.

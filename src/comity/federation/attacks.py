@@ -79,7 +79,7 @@ class Attackers:
                 start = self._start(request, clients, name, tensor)
                 rows = tensor.view(len(clients), -1, *tensor.shape[1:])  # client, model of it
                 moved = self._update(rows - start, bad, honest)
-                rows[torch.from_numpy(bad)] = start[torch.from_numpy(bad)] + moved
+                rows[torch.as_tensor(bad)] = start[torch.as_tensor(bad)] + moved
         update = replace(update, models=models)
         return self._encoded(request, update, bad) if update.encoded else update
 
@@ -114,14 +114,14 @@ class Attackers:
     def _update(self, moved: Tensor, bad: IntArray, honest: IntArray) -> Tensor:
         """Return the updates of the attackers, from those of all clients (client first)."""
         name, factor = self._attack.name, self._attack.factor
-        own = moved[torch.from_numpy(bad)]
+        own = moved[torch.as_tensor(bad)]
         if name in ("sign-flip", "size"):
             return -(_FLIP if name == "size" else factor) * own
         if name == "scale":
             return factor * own
         if name not in ("collude", "ipm", "alie") or not len(honest):
             return own
-        others = moved[torch.from_numpy(honest)]
+        others = moved[torch.as_tensor(honest)]
         mean = others.mean(dim=0, keepdim=True)
         if name == "alie":
             spread = others.std(dim=0, keepdim=True, correction=0)
@@ -143,7 +143,7 @@ class Attackers:
     def state(self) -> NamedArrays:
         """Return what attackers remember between rounds."""
         return {
-            f"{client}/{name}": tensor.numpy()
+            f"{client}/{name}": tensor.numpy(force=True)
             for client, models in self._replayed.items()
             for name, tensor in models.tensors.items()
         }

@@ -75,9 +75,9 @@ def lengths(models: Fleet, start: Fleet | None = None) -> FloatArray:
     for name, tensor in models.tensors.items():
         for at in range(0, len(models), _ROWS):
             rows = slice(at, at + _ROWS)
-            block = tensor[rows].double()
+            block = tensor[rows].cpu().double()  # not every device has float64
             if start is not None:
-                block = block - start[name][rows]
+                block = block - start[name][rows].cpu()
             squares[rows] += torch.linalg.vector_norm(block.flatten(1), dim=1).square().numpy()
     return np.sqrt(squares)
 

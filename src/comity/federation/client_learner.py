@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from comity.configuration import Configuration
+from comity.core.devices import moved
 from comity.core.fleet import Fleet
 from comity.core.phases import ClientModel
 from comity.core.typing import FloatArray
@@ -38,7 +39,7 @@ def client_learner(
             configuration.seed,
             models,
             ClientModel(
-                configuration.get_module(),
+                moved(configuration.get_module()),
                 conditional,
                 configuration.rounds,
                 configuration.participation,

@@ -32,7 +32,8 @@ def initial_fleet(configuration: Configuration, clients: int) -> Fleet:
     All clients start from the same: averaging differently initialised networks is meaningless.
     """
     with torch_seeded(configuration.seed, "initial model"):
-        return Fleet.of(configuration.get_module(), clients)
+        module = configuration.get_module()
+    return Fleet.of(module, clients)
 
 
 class Clients:
@@ -257,7 +258,7 @@ class Clients:
             statistics["unsound"] = (~own.finite()).astype(np.float64)
         for name in self._algorithm.statistics:
             steps = name == STEPS
-            values = self._learner.optimiser_steps[rows] if steps else own[name].numpy()
+            values = self._learner.optimiser_steps[rows] if steps else own[name].numpy(force=True)
             statistics[name] = values.astype(np.float64)
         models, encoded = self._uplink.encode(rows, models)
         return ClientUpdate(request.clients, models, statistics, encoded)
@@ -367,7 +368,7 @@ class Clients:
         state: NamedArrays = {"rounds": self._rounds, "validation_steps": self._validation_steps}
         state |= self._selection.state()
         for name, fleet in (("models", self._models), ("start", self._start)):
-            state.update({f"{name}/{k}": t.numpy() for k, t in fleet.tensors.items()})
+            state.update({f"{name}/{k}": t.numpy(force=True) for k, t in fleet.tensors.items()})
         state.update({f"learner/{name}": value for name, value in self._learner.state().items()})
         state.update({f"uplink/{name}": value for name, value in self._uplink.state().items()})
         return state

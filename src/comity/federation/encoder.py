@@ -31,8 +31,8 @@ def encode_fleet(
     """
     clients = len(base)
     rows = len(models) // clients
-    arrays = {name: models[name].numpy() for name in order}
-    bases = {name: base[name].numpy() for name in order}
+    arrays = {name: models[name].numpy(force=True) for name in order}
+    bases = {name: base[name].numpy(force=True) for name in order}
     seen: dict[tuple[bytes, bytes], tuple[bytes, NamedArrays]] = {}
     encoded: list[Encoded] = []
     parts: list[NamedArrays] = []

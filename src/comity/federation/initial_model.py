@@ -24,7 +24,7 @@ def initial_model(configuration: Configuration) -> dict[str, str]:
     fleet = initial_fleet(configuration, 1)
     algorithm, module = configuration.get_algorithm(), configuration.get_module()
     names = sorted(fleet.group(*algorithm.travelling(module)))
-    arrays = {name: fleet.tensors[name][0].numpy() for name in names}
+    arrays = {name: fleet.tensors[name][0].numpy(force=True) for name in names}
     shapes = [[name, str(array.dtype), list(array.shape)] for name, array in arrays.items()]
     weights = hashlib.sha256()
     for array in arrays.values():

@@ -9,6 +9,7 @@ from typing import Any
 
 from comity.configuration import Configuration
 from comity.configuration.federation_file import SiteFile
+from comity.core.devices import check_device
 from comity.core.storage import write_whole
 from comity.federation.agreement import Agreement, exchange_of
 from comity.federation.hello import HELLO_ROUND, greeting_message, scales_of
@@ -48,6 +49,7 @@ class Member:
         self.file, self._membership, self._entry = file, membership, entry
         self.configuration: Configuration = file.configuration(self._scales())
         self.agreement = Agreement(file.federation.configuration())
+        check_device(self.configuration.device)
         check_site_rules(file, self.configuration, self.agreement)
         file.federation.check_deployable()
         check_initial_model(file.federation)

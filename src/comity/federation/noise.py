@@ -17,6 +17,7 @@ from scipy.special import ndtri
 
 from comity.configuration import Configuration
 from comity.configuration.privacy import Privacy
+from comity.core.devices import in_double
 from comity.core.fleet import Fleet
 from comity.core.rng import stream
 from comity.core.typing import FloatArray
@@ -106,5 +107,4 @@ def mechanism_of(configuration: Configuration, draw: Draw | None) -> Mechanism |
 
 def _flat(models: Fleet, names: Sequence[str], row: int) -> FloatArray:
     """Return a client's tensors as one vector."""
-    flat: FloatArray = torch.cat([models[name][row].double().flatten() for name in names]).numpy()
-    return flat
+    return np.concatenate([in_double(models[name][row]).ravel() for name in names])

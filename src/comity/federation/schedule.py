@@ -127,7 +127,7 @@ class Schedule:
         changed = torch.zeros(len(self._changes), dtype=torch.bool)
         for name, tensor in after.tensors.items():
             changed |= (tensor != before[name]).reshape(len(changed), -1).any(1)
-        self._changes += changed.numpy()
+        self._changes += changed.numpy(force=True)
 
     def answered(self, clients: Sequence[int]) -> tuple[int, ...]:
         """Forget the models that clients have answered; return how late they are."""
@@ -154,7 +154,7 @@ class Schedule:
     def state(self) -> tuple[NamedArrays, dict[str, Any]]:
         """Return arrays and plain values that make the schedule go on as if never interrupted."""
         arrays = {
-            f"{client}/{name}": tensor.numpy()
+            f"{client}/{name}": tensor.numpy(force=True)
             for client, model in self._models.items()
             for name, tensor in model.tensors.items()
         }
@@ -184,7 +184,7 @@ def _moved(sent: Fleet, start: Fleet, now: Fleet, factors: FloatArray) -> Fleet:
         if not tensor.is_floating_point():  # counters of layers are no step
             tensors[name] = tensor
             continue
-        weights = torch.from_numpy(factors).to(tensor.dtype).repeat_interleave(each)
+        weights = torch.as_tensor(factors, dtype=tensor.dtype).repeat_interleave(each)
         weights = weights.reshape(-1, *[1] * (tensor.ndim - 1))
         base, origin = (fleet[name].repeat_interleave(each, dim=0) for fleet in (now, start))
         tensors[name] = base + weights * (tensor - origin)

@@ -132,7 +132,9 @@ class ModelSelection:
     def state(self) -> NamedArrays:
         """Return everything that is remembered between rounds, client first."""
         values = {name.strip("_"): getattr(self, name) for name in self._ARRAYS}
-        return values | {f"kept/{name}": t.numpy() for name, t in self.kept.tensors.items()}
+        return values | {
+            f"kept/{name}": t.numpy(force=True) for name, t in self.kept.tensors.items()
+        }
 
     def load(self, state: NamedArrays) -> None:
         """Restore what `state` returned."""

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from comity.configuration import Configuration
+from comity.core.devices import placed
 from comity.core.storage import load_values, save_values, strip_prefix, write_whole
 from comity.core.typing import NamedArrays
 from comity.federation.agreement import RESULTS, Agreement, Exchange
@@ -103,7 +104,8 @@ class Site:
             largest=agreement.largest,
             verify=membership.verify,
         )
-        self.clients = clients_of(configuration, (self.client,), drawn_from_entropy)
+        with placed(configuration.device):
+            self.clients = clients_of(configuration, (self.client,), drawn_from_entropy)
         self.ledger = Ledger(directory, configuration)
         """Updates that have left under differential privacy."""
         self.ended = False
@@ -123,6 +125,10 @@ class Site:
 
     def answer(self, data: bytes) -> bytes:
         """Return the answer to a message; never raises. A refusal is an answer, too."""
+        with placed(self.configuration.device):  # whatever thread this is
+            return self._answer_to(data)
+
+    def _answer_to(self, data: bytes) -> bytes:
         try:
             decode = self._agreement.decoder(self._bases.values())
             message = unseal(data, replace(self._expected, decode=decode))

@@ -24,11 +24,12 @@ class LearnerSettings(Settings):
     local_steps: int = setting(500, "steps a client takes in a round", at_least=1)
     total_steps: int = setting(10_000, "steps a client takes in all", at_least=1)
 
-    def decided(self, stack: int) -> Self:
-        """Return the settings with every choice that is left to the size of the run made.
+    def decided(self, stack: int, device: str) -> Self:
+        """Return the settings with every choice that is left to the run made.
 
         Args:
             stack: The number of clients that train as one stack.
+            device: Where they train.
         """
         return self
 

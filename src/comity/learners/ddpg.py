@@ -75,12 +75,12 @@ class DDPG(OffPolicy):
         noise = np.stack([generator.normal(0.0, s.noise, shape) for generator in generators])
 
         def choose(number: int, before: AnyArray) -> tuple[AnyArray, AnyArray]:
-            observation = torch.from_numpy(before[:, None])
-            plain = self._gradient.act(cohort.online, observation)[:, 0].numpy()
+            observation = torch.as_tensor(before[:, None])
+            plain = self._gradient.act(cohort.online, observation)[:, 0].numpy(force=True)
             noisy = np.clip(plain + noise[:, number], -1.0, 1.0)
             random = self._steps[cohort.rows] < s.learning_starts
             action = np.where(random[:, None], uniform[:, number], noisy).astype(np.float32)
-            return action, self._bounded(torch.from_numpy(action)).numpy()
+            return action, self._bounded(torch.as_tensor(action)).numpy(force=True)
 
         return choose
 
@@ -106,7 +106,7 @@ class DDPG(OffPolicy):
 
         @torch.no_grad()
         def policy(observations: AnyArray) -> AnyArray:
-            action = self._gradient.act(tensors, torch.from_numpy(observations))
-            return np.asarray(self._bounded(action).numpy())
+            action = self._gradient.act(tensors, torch.as_tensor(observations))
+            return np.asarray(self._bounded(action).numpy(force=True))
 
         return policy

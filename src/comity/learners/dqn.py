@@ -50,7 +50,7 @@ class DQN(OffPolicy):
         self._forward = forward(context.client_model.module)
         self._actions = int(self._action_space.n)
         features = self._environments.features
-        self._features = None if features is None else torch.from_numpy(features)
+        self._features = None if features is None else torch.as_tensor(features)
 
     @classmethod
     def check(cls, problem: Problem) -> None:
@@ -76,7 +76,7 @@ class DQN(OffPolicy):
             if table is not None:
                 greedy = table[np.arange(len(rows)), before]
             else:
-                greedy = self._greedy(cohort.online, torch.from_numpy(before[:, None]))[:, 0]
+                greedy = self._greedy(cohort.online, torch.as_tensor(before[:, None]))[:, 0]
             steps = self._steps[rows]
             decline = np.minimum(steps / (s.exploration_fraction * s.total_steps), 1.0)
             epsilon = 1.0 + (s.exploration_final - 1.0) * decline
@@ -94,7 +94,7 @@ class DQN(OffPolicy):
         interval = s.target_update_interval
         due = steps // interval > (steps - s.train_freq) // interval
         if due.any():
-            index = torch.from_numpy(np.flatnonzero(due))
+            index = torch.as_tensor(np.flatnonzero(due))
             for name, tensor in cohort.target.tensors.items():
                 tensor[index] = cohort.online[name][index]
             cohort.next_values = None
@@ -142,7 +142,7 @@ class DQN(OffPolicy):
     @torch.no_grad()
     def _greedy(self, tensors: Tree, observations: Tensor) -> IntArray:
         """Return the actions of largest value (clients, batch)."""
-        return np.asarray(self._forward(tensors, observations).argmax(dim=2).numpy())
+        return np.asarray(self._forward(tensors, observations).argmax(dim=2).numpy(force=True))
 
     def _policy(self, tensors: Tree) -> Policy:
         """Return the greedy policy."""
@@ -150,6 +150,6 @@ class DQN(OffPolicy):
         def policy(observations: AnyArray) -> AnyArray:
             if self._features is not None:
                 return self._greedy(tensors, self._observations(len(observations)))
-            return self._greedy(tensors, torch.from_numpy(observations))
+            return self._greedy(tensors, torch.as_tensor(observations))
 
         return policy

@@ -177,7 +177,7 @@ class OffPolicy(ABC):
     def restart(self, rows: IntArray, models: Fleet) -> None:
         """Set the target networks to the models and the optimisers to zero; keep the buffers."""
         self._target.put(rows, models)
-        index = torch.from_numpy(rows)
+        index = torch.as_tensor(rows)
         for moments in (self._first, self._second):
             for tensor in moments.tensors.values():
                 tensor[index] = 0.0
@@ -351,11 +351,11 @@ class OffPolicy(ABC):
     def state(self) -> NamedArrays:
         """Return target networks, moments, counts, buffers and environments as plain arrays."""
         state: NamedArrays = {
-            f"{part}.{name}": tensor.numpy()
+            f"{part}.{name}": tensor.numpy(force=True)
             for part, fleet in self._fleets().items()
             for name, tensor in fleet.tensors.items()
         }
-        state["updates"], state["steps"] = self._updates.numpy(), self._steps
+        state["updates"], state["steps"] = self._updates.numpy(force=True), self._steps
         for part, values in (("replay", self._replay), ("environment", self._environments)):
             state.update({f"{part}.{name}": value for name, value in values.state().items()})
         return state
@@ -364,8 +364,8 @@ class OffPolicy(ABC):
         """Take back what `state` returned."""
         for part, fleet in self._fleets().items():
             for name, tensor in fleet.tensors.items():
-                tensor.copy_(torch.from_numpy(state[f"{part}.{name}"]))
-        self._updates.copy_(torch.from_numpy(state["updates"]))
+                tensor.copy_(torch.as_tensor(state[f"{part}.{name}"]))
+        self._updates.copy_(torch.as_tensor(state["updates"]))
         self._steps = state["steps"].copy()
         for part, values in (("replay", self._replay), ("environment", self._environments)):
             values.load(strip_prefix(state, f"{part}."))

@@ -49,7 +49,7 @@ class Replay:
         size = np.minimum(self._added[rows], self._capacity)
         index = (draws * size[:, None]).astype(np.int64)
         return {
-            name: torch.from_numpy(column[rows[:, None], index])
+            name: torch.as_tensor(column[rows[:, None], index])
             for name, column in self._columns.items()
         }
 

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import vmap
 
+from comity.core.devices import CPU, in_double, placed
 from comity.core.pareto import hypervolume, reach, set_measures
 from comity.core.phases import Batch
 from comity.core.rng import stream
@@ -263,10 +264,11 @@ class DataProblem(Problem, metaclass=_FunctionsAsMethods):
         return _deal(self, self.partition_spec)
 
     def columns(self) -> Mapping[str, Tensor]:
-        """Return the samples as they are learned from."""
-        if self.partition_spec is None or not self.defines("prepare"):
-            return self.samples().columns
-        return _prepared(self)
+        """Return the samples as they are learned from, on the CPU."""
+        with placed(CPU):  # they are kept for the process, and a run copies them to its device
+            if self.partition_spec is None or not self.defines("prepare"):
+                return self.samples().columns
+            return _prepared(self)
 
     def inputs_of(self, columns: Columns) -> Tensor:
         """Return the inputs of new samples as they are learned from, from a file's columns."""
@@ -295,7 +297,7 @@ class DataProblem(Problem, metaclass=_FunctionsAsMethods):
             test = batch_of(columns, rows.test)
             outputs = output.expand(len(rows.test), *output.shape)
             scores.append(self.scores(outputs, test))
-        return np.asarray(torch.stack(scores).double().numpy())
+        return in_double(torch.stack(scores))
 
     def evaluate_outputs(self, outputs: Tensor, batch: Batch) -> FloatArray:
         """Return the scores of several clients at once (clients x objectives).
@@ -304,7 +306,7 @@ class DataProblem(Problem, metaclass=_FunctionsAsMethods):
             outputs: Outputs of the clients' networks, client first.
             batch: The batches to which they belong, client first.
         """
-        return np.asarray(vmap(self.scores)(outputs, dict(batch)).double().numpy())
+        return in_double(vmap(self.scores)(outputs, dict(batch)))
 
     def counts(self, vectors: FloatArray) -> BoolArray:
         """Return which vectors (rows) count for a front: defined and `counted`."""
@@ -351,11 +353,11 @@ def batch_of(columns: Mapping[str, Tensor], rows: IntArray) -> dict[str, Tensor]
     """Return some samples of one client as a batch in which all have full weight.
 
     Args:
-        columns: Columns of all samples.
-        rows: Rows of the batch.
+        columns: Columns of all samples, on the CPU.
+        rows: Rows of the batch, which is on the run's device.
     """
     index = torch.from_numpy(rows)
-    batch = {name: column[index] for name, column in columns.items()}
+    batch = {name: torch.as_tensor(column[index]) for name, column in columns.items()}
     batch["weight"] = torch.ones(len(rows))
     return batch
 

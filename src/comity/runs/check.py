@@ -8,6 +8,7 @@ from typing import Any
 from comity.configuration import Configuration
 from comity.configuration.budget import largest_epsilon
 from comity.configuration.federation_file import SiteFile
+from comity.core.devices import check_device, placed
 from comity.core.threads import limited
 from comity.errors import RefusedError
 from comity.federation.agreement import Agreement
@@ -73,7 +74,8 @@ def _tried(file: SiteFile) -> Configuration:
 
 def _one_round(configuration: Configuration, client: int) -> dict[str, Any]:
     """Return validation vectors before and after one round of training alone."""
-    with limited(configuration.threads):
+    check_device(configuration.device)
+    with limited(configuration.threads), placed(configuration.device):
         clients = clients_of(configuration, (client,))
         names = [objective.name for objective in configuration.get_problem().objectives]
         request = RoundRequest(1, (client,), None, alone=True)

@@ -131,9 +131,11 @@ def start_comparison(
         check_complete(configuration)
     if preferences is None:
         plan["preferences"] = [planned[0].preferences]
+    if "device" in settings:  # all runs on one, also those that are resumed elsewhere
+        plan["settings"] = {**settings, "device": planned[0].device}
     path = Path(out) if out is not None else free_path(find_problem(problem).name, "comparison")
     if (own := with_own_contacts(planned[0], path)).links is not None:
-        plan["settings"] = {**settings, "links": own.links.model_dump()}
+        plan["settings"] = {**plan["settings"], "links": own.links.model_dump()}
     start(path, PLAN, plan)
     save_contacts(path, planned[0])
     return path

@@ -11,6 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from comity.configuration import Configuration, check_complete, configure
+from comity.core.devices import placed
 from comity.core.locks import held
 from comity.core.storage import remove_leftovers, strip_prefix
 from comity.core.threads import limited
@@ -84,7 +85,7 @@ def _execute(run: Run, workers: Workers, notify: Notify | None) -> None:
     check_complete(configuration)
     with limited(configuration.threads):
         started = time.monotonic()
-        with engine_of(configuration, workers) as engine:
+        with placed(configuration.device), engine_of(configuration, workers) as engine:
             loop = SimulatedLoop(engine, server_of(configuration))
             started -= _restore(run, loop)
             if notify is not None:
@@ -96,7 +97,6 @@ def _execute(run: Run, workers: Workers, notify: Notify | None) -> None:
             keeps_best = configuration.keep == "best"
             models = engine.models(kept=keeps_best)
             run.save_models(models)
-            constant = constant_models(configuration, models)
             # rewards are float32: a return of 8.2 must equal the front's 8.2
             best = engine.test(kept=True).round(6) if keeps_best else None
             last_tested = engine.test(kept=False).round(6)
@@ -108,6 +108,7 @@ def _execute(run: Run, workers: Workers, notify: Notify | None) -> None:
             )
             spans = _spans(configuration, engine)
             groups = groups_of(configuration, engine, range(configuration.clients))
+        constant = constant_models(configuration, models)
         results = summarise(
             configuration,
             last_tested if best is None else best,

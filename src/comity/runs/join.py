@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from comity.configuration.federation_file import SiteFile
+from comity.core.devices import placed
 from comity.core.locks import held
 from comity.core.storage import write_whole
 from comity.core.threads import limited
@@ -158,11 +159,13 @@ def close(member: Member) -> Run:
     if run.finished:
         return run
     configuration, clients = member.configuration, site.clients
-    tested = {kept: clients.test(kept).round(6) for kept in (True, False)}
+    with placed(configuration.device):
+        tested = {kept: clients.test(kept).round(6) for kept in (True, False)}
+        groups = groups_of(configuration, clients, own := (site.client,))
     run.rewrite_history(site.history)
-    models, own = clients.models(configuration.keep == "best"), (site.client,)
+    models = clients.models(configuration.keep == "best")
     run.save_models(models, own)
-    kept, groups = tested[configuration.keep == "best"], groups_of(configuration, clients, own)
+    kept = tested[configuration.keep == "best"]
     results = summarise(
         configuration,
         kept,

@@ -33,7 +33,7 @@ def model_content(models: Fleet, row: int, header: Mapping[str, Any]) -> bytes:
         row: Index of the model in it.
         header: Plain values for the file's header.
     """
-    values = {name: tensor[row].numpy() for name, tensor in models.tensors.items()}
+    values = {name: tensor[row].numpy(force=True) for name, tensor in models.tensors.items()}
     return content_of(values, header)
 
 

@@ -281,6 +281,6 @@ def same_bits(site: Path, kept: Fleet, last: Fleet, client: int) -> bool:
     for prefix, fleet in {"kept/": kept, "models/": last}.items():
         own = strip_prefix(arrays, prefix)
         for name, tensor in fleet.tensors.items():
-            if not np.array_equal(own[name][0], tensor[client].numpy(), equal_nan=True):
+            if not np.array_equal(own[name][0], tensor[client].numpy(force=True), equal_nan=True):
                 return False
     return True

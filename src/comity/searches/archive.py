@@ -83,7 +83,9 @@ class Archive:
         """Return the archive as named arrays and plain values."""
         tensors: NamedArrays = {"vectors": self.vectors}
         if self.models is not None:
-            tensors.update({f"models/{k}": t.numpy() for k, t in self.models.tensors.items()})
+            tensors.update(
+                {f"models/{k}": t.numpy(force=True) for k, t in self.models.tensors.items()}
+            )
         return tensors, {"origins": [asdict(origin) for origin in self.origins]}
 
     def load(self, tensors: NamedArrays, values: Mapping[str, Any]) -> None:

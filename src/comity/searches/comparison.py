@@ -16,6 +16,7 @@ from typing import Any, Literal, cast
 import numpy as np
 
 from comity.configuration import RUN_SETTINGS, parse_setting, read_toml
+from comity.core.devices import check_device
 from comity.core.locks import held
 from comity.core.storage import remove_leftovers
 from comity.errors import UserError
@@ -101,7 +102,11 @@ def start_searches(
         "seeds": seed_list(seeds),
         "settings": settings,
     }
-    _configurations(plan)  # a mistake must show before anything is written
+    # a mistake must show before anything is written
+    device = next(iter(_configurations(plan).values()))[0].federation.device
+    check_device(device)
+    if "device" in settings:  # all searches on one, also those that are resumed elsewhere
+        plan["settings"] = {**settings, "device": device}
     path = Path(out) if out is not None else free_path(find_problem(problem).name, "searches")
     start(path, PLAN, plan)
     return path

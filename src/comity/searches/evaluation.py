@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 from torch.func import vmap
 
+from comity.core.devices import in_double, moved
 from comity.core.fleet import Fleet, convolves, forward
 from comity.core.typing import AnyArray, FloatArray
 from comity.problems import DataProblem, EnvironmentProblem
@@ -78,7 +79,7 @@ class EpisodeEvaluation(Evaluation):
         self, problem: EnvironmentProblem, seed: int, episodes: Mapping[Purpose, int]
     ) -> None:
         self._problem, self._seed, self._episodes = problem, seed, episodes
-        self._forward = forward(problem.model())
+        self._forward = forward(moved(problem.model()))
         self._discrete = hasattr(problem.environment().action_space, "n")
         self._environments: dict[int, Environments] = {}
 
@@ -92,13 +93,14 @@ class EpisodeEvaluation(Evaluation):
         @torch.no_grad()
         def policy(observations: AnyArray) -> AnyArray:
             if places.features is not None:
-                features = torch.from_numpy(places.features)
+                features = torch.as_tensor(places.features)
                 inputs = features.expand(count, *features.shape)
             else:
-                inputs = torch.from_numpy(observations)
+                inputs = torch.as_tensor(observations)
             outputs = self._forward(models.tensors, inputs)
             # one value per action, or the action itself
-            return np.asarray((outputs.argmax(dim=2) if self._discrete else outputs).numpy())
+            actions = outputs.argmax(dim=2) if self._discrete else outputs
+            return np.asarray(actions.numpy(force=True))
 
         vectors, steps = places.evaluate(np.arange(count), policy, self._episodes[purpose], purpose)
         self.steps += int(steps.sum())
@@ -122,7 +124,7 @@ class SampleEvaluation(Evaluation):
 
     def __init__(self, problem: DataProblem) -> None:
         self._problem = problem
-        module = problem.model().eval()
+        module = moved(problem.model()).eval()
         self._forward = forward(module)
         self._piece = _PICTURES if convolves(module) else _SAMPLES
         clients = problem.client_rows()
@@ -155,4 +157,4 @@ class SampleEvaluation(Evaluation):
 
     def _scores(self, outputs: Tensor, batch: Mapping[str, Tensor]) -> FloatArray:
         scores: Tensor = vmap(self._problem.scores, in_dims=(0, None))(outputs, dict(batch))
-        return np.asarray(scores.double().numpy()).round(6)
+        return in_double(scores).round(6)

@@ -10,6 +10,7 @@ from typing import Any, TypedDict
 
 import numpy as np
 
+from comity.core.devices import check_device, placed
 from comity.core.locks import held
 from comity.core.pareto import above, hypervolume
 from comity.core.storage import remove_leftovers
@@ -42,6 +43,7 @@ def start_search(values: Mapping[str, Any], out: str | Path | None = None) -> Se
         out: The directory to create; default: a new one under ``runs/``.
     """
     configuration = configure_search(split_search_settings(values))
+    check_device(configuration.federation.device)
     if out is None:
         problem, seed = configuration.federation.problem_name, f"seed{configuration.seed}"
         out = free_path(problem, "search", configuration.label, seed)
@@ -79,7 +81,9 @@ def _execute(search: Search, workers: Workers, notify: Notify | None) -> None:
         if notify is not None:
             notify(event)
 
-    with limited(configuration.federation.threads):
+    federation = configuration.federation
+    check_device(federation.device)
+    with limited(federation.threads), placed(federation.device):
         mofld = MOFLD(search, workers, forward)
         mofld.run()
         archive = mofld.state.archive

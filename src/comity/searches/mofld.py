@@ -15,6 +15,7 @@ import numpy as np
 
 from comity.algorithms import Declaration
 from comity.configuration import Configuration
+from comity.core.devices import CPU, placed
 from comity.core.fleet import Fleet
 from comity.core.rng import stream, torch_seeded
 from comity.core.storage import strip_prefix
@@ -172,8 +173,10 @@ class MOFLD:
             if nearest and self.state.models is not None:
                 initial = self.state.models.select(nearest)
             else:
-                with torch_seeded(self.configuration.seed, "candidate", number, place):
-                    initial = Fleet.of(self.configuration.problem.model(), 1)
+                seed = self.configuration.seed
+                with placed(CPU), torch_seeded(seed, "candidate", number, place):
+                    module = self.configuration.problem.model()
+                initial = Fleet.of(module, 1)
             yield Server(configuration, range(place * size, (place + 1) * size), initial)
 
     def _evaluate(self, number: int, weights: FloatArray, models: Fleet) -> FloatArray:

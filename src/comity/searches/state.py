@@ -140,7 +140,9 @@ class SearchState:
         tensors, archive = self.archive.state()
         arrays = {f"archive/{name}": value for name, value in tensors.items()}
         if self.models is not None:
-            arrays.update({f"solved/{k}": t.numpy() for k, t in self.models.tensors.items()})
+            arrays.update(
+                {f"solved/{k}": t.numpy(force=True) for k, t in self.models.tensors.items()}
+            )
         return arrays, {
             "archive": archive,
             "history": self.history,

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from comity.algorithms.pfedrlla.trainer import AdamTrainer
+from comity.core.devices import CPU, in_double, placed
 from comity.core.typing import Float32Array, FloatArray, NamedArrays
 from comity.learners.deterministic import ACTOR, CRITIC, PolicyGradient
 from comity.learners.replay import Replay
@@ -115,7 +116,8 @@ class Agent:
         squashed: bool = False,
         memory: int,
     ) -> None:
-        networks = Networks(kind, slots, width, squashed)
+        with placed(CPU):  # the same numbers on every device
+            networks = Networks(kind, slots, width, squashed)
         self._gradient = PolicyGradient(networks.actor, networks.critic)
         self._trainer = AdamTrainer(networks, _RATE, parts=(ACTOR, CRITIC))
         self._replay = Replay(
@@ -129,8 +131,8 @@ class Agent:
     @torch.no_grad()
     def act(self, states: Float32Array) -> FloatArray:
         """Return weights (clients, slots) for states (clients, slots x width)."""
-        batch = torch.from_numpy(states)[None]
-        return np.asarray(self._gradient.act(self._trainer.tensors, batch)[0].double().numpy())
+        batch = torch.as_tensor(states)[None]
+        return in_double(self._gradient.act(self._trainer.tensors, batch)[0])
 
     def remember(self, state: Float32Array, action: FloatArray, reward: float) -> None:
         """Add one episode: a state (slots x width), the weights taken (slots), its reward."""

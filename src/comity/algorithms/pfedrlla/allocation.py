@@ -170,7 +170,9 @@ class Allocator:
     def state(self) -> NamedArrays:
         """Return everything as arrays, by name."""
         parts = {
-            "stored": {name: tensor.numpy() for name, tensor in self.stored.tensors.items()},
+            "stored": {
+                name: tensor.numpy(force=True) for name, tensor in self.stored.tensors.items()
+            },
             "agent": self.agent.state(),
             "encoder": self.encoder.state(),
             ALLOCATOR: {
@@ -188,7 +190,7 @@ class Allocator:
     def load(self, state: NamedArrays) -> None:
         """Take back what `state` returned."""
         stored = strip_prefix(state, "stored.")
-        self.stored = Fleet({name: torch.from_numpy(a.copy()) for name, a in stored.items()})
+        self.stored = Fleet({name: torch.as_tensor(a.copy()) for name, a in stored.items()})
         self.agent.load(strip_prefix(state, "agent."))
         self.encoder.load(strip_prefix(state, "encoder."))
         allocator = strip_prefix(state, f"{ALLOCATOR}.")

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from comity.algorithms.pfedrlla.trainer import AdamTrainer
+from comity.core.devices import CPU, placed
 from comity.core.fleet import Fleet
 from comity.core.typing import Float32Array, FloatArray, NamedArrays
 
@@ -30,7 +31,7 @@ def token(matrix: Tensor, scaled: bool = True) -> FloatArray:
     largest magnitude is positive. Each is multiplied by σ_j / σ_1, so that arbitrary ones are
     zero; ``scaled=False`` leaves that out, as the public code does.
     """
-    flat = matrix.flatten().double()
+    flat = matrix.flatten().cpu().double()
     cut = F.pad(flat, (0, -len(flat) % ROWS)).reshape(ROWS, -1)
     gram = (cut @ cut.T).numpy()
     gram = gram - gram.mean(axis=0) - gram.mean(axis=1, keepdims=True) + gram.mean()
@@ -72,13 +73,14 @@ class Encoder:
     """The auto-encoder with its optimiser, on the server."""
 
     def __init__(self) -> None:
-        self._module = AutoEncoder()
+        with placed(CPU):  # the same numbers on every device
+            self._module = AutoEncoder()
         self._trainer = AdamTrainer(self._module, _RATE, _WEIGHT_DECAY, parts=("",))
 
     @torch.no_grad()
     def embed(self, tokens: Float32Array) -> Float32Array:
         """Return embeddings (clients, WIDTH) of tokens (clients, matrices, ROWS²)."""
-        return np.asarray(self._run(tokens)[0].numpy())
+        return np.asarray(self._run(tokens)[0].numpy(force=True))
 
     def learn(self, tokens: Float32Array, steps: int) -> float:
         """Take ``steps`` steps on Σ_tokens MSE, mean over clients; return the last loss."""
@@ -86,14 +88,14 @@ class Encoder:
         for _ in range(steps):
             self._trainer.tracked("")
             rebuilt = self._run(tokens)[1]
-            loss = (rebuilt - torch.from_numpy(tokens)).square().mean(dim=(0, 2)).sum()
+            loss = (rebuilt - torch.as_tensor(tokens)).square().mean(dim=(0, 2)).sum()
             self._trainer.descend(loss, "")
         return float(loss.detach())
 
     def _run(self, tokens: Float32Array) -> tuple[Tensor, Tensor]:
         parameters = {name: tensor[0] for name, tensor in self._trainer.tensors.items()}
         outputs: tuple[Tensor, Tensor] = functional_call(
-            self._module, parameters, (torch.from_numpy(tokens),)
+            self._module, parameters, (torch.as_tensor(tokens),)
         )
         return outputs
 

@@ -57,17 +57,22 @@ class AdamTrainer:
 
     def state(self) -> NamedArrays:
         """Return parameters, moments and counts, as arrays by name."""
-        fleets = zip(("now", "first", "second"), (self._fleet, *self._moments), strict=True)
-        state: NamedArrays = {
-            f"{kind}.{name}": tensor.numpy()
-            for kind, fleet in fleets
-            for name, tensor in fleet.tensors.items()
-        }
-        return {**state, **{f"steps.{part}": count.numpy() for part, count in self._steps.items()}}
+        return {name: tensor.numpy(force=True) for name, tensor in self._tensors().items()}
 
     def load(self, state: NamedArrays) -> None:
         """Take back what `state` returned; `KeyError` or `ValueError` where it does not fit."""
-        for name, own in self.state().items():
-            if own.shape != state[name].shape:
-                raise ValueError(f"{name} has shape {state[name].shape} instead of {own.shape}")
-            own[...] = state[name]
+        for name, own in self._tensors().items():
+            if tuple(own.shape) != state[name].shape:
+                shape = tuple(own.shape)
+                raise ValueError(f"{name} has shape {state[name].shape} instead of {shape}")
+            own.copy_(torch.as_tensor(state[name]))
+
+    def _tensors(self) -> Tree:
+        """Return parameters, moments and counts by name."""
+        fleets = zip(("now", "first", "second"), (self._fleet, *self._moments), strict=True)
+        tensors = {
+            f"{kind}.{name}": tensor
+            for kind, fleet in fleets
+            for name, tensor in fleet.tensors.items()
+        }
+        return tensors | {f"steps.{part}": count for part, count in self._steps.items()}

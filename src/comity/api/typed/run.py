@@ -125,6 +125,9 @@ class SharedSettings(TypedDict, total=False):
     """Clients trained as one stack by one process (default: 10; at least 1)."""
     threads: int
     """Threads of one process; more may change bits (default: 1; at least 1, at most 1024)."""
+    device: str
+    """Where models train and are mixed: cpu, cuda, cuda:1, mps, or auto, the best there is
+    (default: 'cpu')."""
     privacy: PrivacySettings
     """Differential privacy of what clients send: a table with epsilon or noise, and clip
     (default: None)."""

@@ -10,6 +10,7 @@ from contextlib import ExitStack
 from typing import Any
 
 from comity.configuration import Configuration
+from comity.core.devices import placed
 from comity.core.threads import limited
 from comity.federation.cluster import Cluster, Host
 from comity.federation.engines.chunked import Calls, ChunkedEngine, Chunks, Share, dealt
@@ -65,13 +66,15 @@ class _RemoteShare:
 
     def __init__(self, problem: Problem, configuration: Configuration, chunks: Chunks) -> None:
         register(problem)
-        self._threads = configuration.threads
+        self._threads, self._device = configuration.threads, configuration.device
         _threads.limit(self._threads)
-        self._share = Share(configuration, chunks)
+        with placed(self._device):
+            self._share = Share(configuration, chunks)
 
     def __call__(self, name: str, calls: Calls) -> dict[int, Any]:
         _threads.limit(self._threads)
-        return self._share.call(name, calls)
+        with placed(self._device):
+            return self._share.call(name, calls)
 
 
 class _Threads:

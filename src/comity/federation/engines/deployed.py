@@ -173,7 +173,7 @@ class DeployedEngine:
         """Return what the updates of sites are measured from, by site."""
         if request.posted is None:
             return {}
-        arrays = {name: tensor.numpy() for name, tensor in request.posted.tensors.items()}
+        arrays = {name: tensor.numpy(force=True) for name, tensor in request.posted.tensors.items()}
         return {
             self._terms.sites[client]: {name: a[row : row + 1] for name, a in arrays.items()}
             for row, client in enumerate(request.clients)

@@ -9,6 +9,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from comity.configuration import Configuration
+from comity.core.devices import placed
 from comity.core.threads import limited
 from comity.errors import StoppedError, UserError
 from comity.federation.engines.chunked import Calls, ChunkedEngine, Chunks, Share, dealt
@@ -64,7 +65,7 @@ class _Process:
         self._pipe, other = context.Pipe()
         self._process = context.Process(
             target=_serve,
-            args=(other, configuration.threads, configuration.get_problem()),
+            args=(other, configuration.threads, configuration.device, configuration.get_problem()),
             daemon=True,
         )
         try:
@@ -115,13 +116,13 @@ class _Process:
             self._process.terminate()
 
 
-def _serve(pipe: Connection, threads: int, problem: Problem) -> None:
+def _serve(pipe: Connection, threads: int, device: str, problem: Problem) -> None:
     """Execute calls until the other end is gone; Ctrl-C is handled by the main process."""
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     register(problem)
     share: Share | None = None
-    with limited(threads):
+    with limited(threads), placed(device):
         while True:
             try:
                 name, calls = pipe.recv()

@@ -39,7 +39,7 @@ class ClientData:
         global_test: int | Literal["all"] = "all",
     ) -> None:
         self._clients, self._seed = clients, seed
-        self.columns = dict(problem.columns())
+        self.columns = {k: torch.as_tensor(c) for k, c in problem.columns().items()}
         """All samples of the problem, one tensor per column."""
         federation = problem.client_rows()
         shares = [federation[client] for client in clients]
@@ -70,7 +70,7 @@ class ClientData:
             rows: The clients. Shorter lines are filled up with samples of weight 0.
         """
         index, weight = self._parts[purpose]
-        place = torch.from_numpy(rows)
+        place = torch.as_tensor(rows)
         return index[place], weight[place]
 
     def batches(self, owners: IntArray, count: int, purpose: str, round: int) -> Tensor:
@@ -92,7 +92,7 @@ class ClientData:
             passes = -(-count * size // len(rows))
             order = np.concatenate([generator.permutation(rows) for _ in range(passes)])
             batches[owner] = order[: count * size].reshape(count, size)
-        return torch.from_numpy(np.stack([batches[owner] for owner in owners.tolist()]))
+        return torch.as_tensor(np.stack([batches[owner] for owner in owners.tolist()]))
 
     def gather(
         self, index: Tensor, weight: Tensor | None = None, inputs: bool = True
@@ -126,10 +126,10 @@ def _padded(parts: Sequence[IntArray]) -> tuple[Tensor, Tensor]:
     longest = max(len(rows) for rows in parts)
     index = np.stack([np.resize(rows, longest) for rows in parts])
     weight = np.stack([np.arange(longest) < len(rows) for rows in parts])
-    return torch.from_numpy(index), torch.from_numpy(weight).float()
+    return torch.as_tensor(index), torch.as_tensor(weight, dtype=torch.float32)
 
 
 def _shared(rows: IntArray, clients: int) -> tuple[Tensor, Tensor]:
     """Return the same rows for each client, held once, and their weights."""
-    index = torch.from_numpy(rows).expand(clients, -1)
+    index = torch.as_tensor(rows).expand(clients, -1)
     return index, torch.ones(len(rows)).expand(clients, -1)

@@ -63,7 +63,7 @@ class Cohort:
         """Return some of the models as a cohort; all of them are not copied."""
         if len(rows) == len(self.owners):
             return self
-        index = torch.from_numpy(rows)
+        index = torch.as_tensor(rows)
 
         def take(value: Any) -> Any:
             if isinstance(value, Tensor):
@@ -82,7 +82,7 @@ class Cohort:
         """Write models and moments of a part to the ``rows`` that it was taken from."""
         if part is self:
             return
-        index = torch.from_numpy(rows)
+        index = torch.as_tensor(rows)
         for whole, some in (
             (self.tensors, part.tensors),
             (self.first, part.first),

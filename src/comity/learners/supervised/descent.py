@@ -99,7 +99,7 @@ class Descent:
         """
         phase = plan.phase
         cohort = self._cohort(models, plan.owners, *self._received(plan))
-        cohort.view = cohort.view._replace(steps=torch.from_numpy(plan.steps).float())
+        cohort.view = cohort.view._replace(steps=torch.as_tensor(plan.steps, dtype=torch.float32))
         weights = plan.weights
         if phase.weights is not None and weights is None:
             weigh, view = phase.weights, cohort.view
@@ -151,11 +151,11 @@ class Descent:
         together = bool((begin == begin[0]).all())
         models = torch.arange(len(owners))
         for step in range(count):
-            at = torch.from_numpy(begin + step)
-            where = (slice(None), int(at[0])) if together else (models, at)
+            at, first_at = torch.as_tensor(begin + step), int(begin[0]) + step
+            where = (slice(None), first_at) if together else (models, at)
             index = cohort.batches[where].contiguous()
             drawn = {name: values[where].contiguous() for name, values in cohort.drawn.items()}
-            surveyed = phase.surveyed and together and int(at[0]) == 0
+            surveyed = phase.surveyed and together and first_at == 0
             if self._fuses(cohort, phase) and together and not surveyed:
                 inputs = StepInputs(index, drawn, at[0].float())
                 program = program or self._program(phase, cohort, inputs)
@@ -289,7 +289,8 @@ class Descent:
             parameters = {name: tensor[place] for name, tensor in tensors.items()}
             values = draw(generator, int(count), int(self._data.batch_sizes[owner]), parameters)
             clients.append({n: np.resize(v, (most, *v.shape[1:])) for n, v in values.items()})
-        return {n: torch.from_numpy(np.stack([c[n] for c in clients])).float() for n in clients[0]}
+        stacked = {n: np.stack([client[n] for client in clients]) for n in clients[0]}
+        return {n: torch.as_tensor(values, dtype=torch.float32) for n, values in stacked.items()}
 
     @torch.no_grad()
     def survey(self, update: Update, models: Fleet, rows: IntArray) -> Tree:
@@ -326,7 +327,9 @@ class Descent:
         """Return what each model's owner received, and what was broadcast to it."""
         task, places = plan.task, plan.places
         received = task.start.group(*self._stack.trained).select(plan.owners).tensors
-        broadcast = {k: torch.from_numpy(v[places]).float() for k, v in task.broadcast.items()}
+        broadcast = {
+            k: torch.as_tensor(v[places], dtype=torch.float32) for k, v in task.broadcast.items()
+        }
         return received, broadcast
 
     def _all_samples(self, owners: IntArray) -> _Samples:

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 from torch.func import vmap
 
+from comity.core.devices import in_double
 from comity.core.fleet import BATCH_NORM, Fleet
 from comity.core.phases import Phase, Update
 from comity.core.typing import AnyArray, FloatArray, IntArray, NamedArrays, Tree
@@ -207,13 +208,13 @@ class Supervised:
         models = fleet.select(rows)
         if "losses" in statistics:
             losses = stack.training_losses(models.tensors, rows) / stack.scale[rows]
-            values["losses"] = losses.double().numpy()
+            values["losses"] = in_double(losses)
         if "preferences" in statistics:
-            values["preferences"] = stack.preferences[rows].double().numpy()
+            values["preferences"] = in_double(stack.preferences[rows])
         gradients = self._jacobians(models, rows, round) if "gradients" in statistics else None
         if set(statistics) - {"losses", "preferences", "gradients"}:
             others = self._descent.survey(survey_client, models, rows)
-            values |= {name: value.double().numpy() for name, value in others.items()}
+            values |= {name: in_double(value) for name, value in others.items()}
         return values, gradients
 
     # -- training --------------------------------------------------------------------------
@@ -251,10 +252,10 @@ class Supervised:
         """Lower the ideal points of clients to what their present models reach, if they say so."""
         if self.settings.ideal == "seen" and self.settings.scalarisation != "linear":
             losses = self._stack.training_losses(fleet.select(rows).tensors, rows)
-            seen = (losses / self._stack.scale[rows]).double().numpy()
+            seen = in_double(losses / self._stack.scale[rows])
             self._least_seen[rows] = np.fmin(self._least_seen[rows], seen)
-            ideal = torch.from_numpy(self._least_seen[rows]).float() - BELOW_SEEN
-            self._stack.ideal[rows] = ideal
+            ideal = torch.as_tensor(self._least_seen[rows], dtype=torch.float32)
+            self._stack.ideal[rows] = ideal - BELOW_SEEN
 
     def _warm_up(self, round: int, places: IntArray) -> Tensor | None:
         """Return weights that are all on the first objective, one row per client; else None."""
@@ -268,7 +269,7 @@ class Supervised:
         """Return the number of steps that make these passes over each client's data."""
         count: FloatArray = np.full(len(rows), passes if isinstance(passes, float) else np.nan)
         if not isinstance(passes, float):
-            count = self._stack.each(passes, fleet.select(rows).tensors).double().numpy()
+            count = in_double(self._stack.each(passes, fleet.select(rows).tensors))
         whole = np.ceil(self.sizes[rows] / self._data.batch_sizes[rows])
         return np.maximum(np.rint(count * whole), count > 0).astype(np.int64)
 
@@ -334,7 +335,7 @@ class Supervised:
         """Count the loss terms that are undefined in the batches of the steps of a plan."""
         if self._problem.defines("undefined"):
             terms: Callable[..., Tensor] = vmap(vmap(self._problem.undefined))
-            counts = terms(self._data.gather(batches, inputs=False)).sum(dim=2).numpy()
+            counts = terms(self._data.gather(batches, inputs=False)).sum(dim=2).numpy(force=True)
             taken = np.arange(batches.shape[1]) < plan.steps[:, None]
             np.add.at(self._skipped, plan.owners, (counts * taken).sum(axis=1))
 

@@ -67,5 +67,5 @@ def stretches(plan: PhasePlan, data: ClientData) -> Iterator[Stretch]:
     for number in range(1, int(np.ceil(steps * batch / (sizes * repeat)).max()) + 1):
         complete = np.ceil(number * sizes / batch).astype(np.int64) * repeat
         end = np.minimum(complete, steps)
-        yield Stretch(begin, end - begin, torch.from_numpy(complete <= steps))
+        yield Stretch(begin, end - begin, torch.as_tensor(complete <= steps))
         begin = end

@@ -6,7 +6,9 @@ from typing import Any, Literal, Self
 
 from pydantic import field_validator
 
+from comity.core.devices import CPU
 from comity.core.scalarisations import Kind, Scalarisation, Sharpness
+from comity.errors import UserError
 from comity.learners.base import LearnerSettings
 from comity.learners.supervised.compiling import compiler
 from comity.settings import setting
@@ -81,13 +83,19 @@ class SupervisedSettings(LearnerSettings):
             self.least_weight,
         )
 
-    def decided(self, stack: int) -> Self:
-        """Return the settings with ``compile`` decided by the length of the run.
+    def decided(self, stack: int, device: str) -> Self:
+        """Return the settings with ``compile`` decided by the length of the run, and the device.
 
         Compiled steps give other bits, so the choice is written into the configuration.
         """
+        if self.compile == "yes" and device != CPU:
+            raise UserError(
+                f"supervised.compile = yes and device = {device} exclude each other: steps are "
+                "compiled for the CPU only. Say supervised.compile = no, or device = cpu."
+            )
         if self.compile != "auto":
             return self
         known = self.local_epochs == 0  # with epochs, the steps depend on each client's data
-        worthwhile = known and stack * self.total_steps >= _WORTHWHILE and compiler() is not None
+        long = known and stack * self.total_steps >= _WORTHWHILE
+        worthwhile = long and device == CPU and compiler() is not None
         return self.model_copy(update={"compile": "yes" if worthwhile else "no"})

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 from torch.func import functional_call, vmap
 
+from comity.core.devices import in_double
 from comity.core.fleet import Fleet, convolves, forward, one_by_one, unbound
 from comity.core.phases import Batch, View
 from comity.core.rng import torch_seeded
@@ -51,7 +52,7 @@ class NetworkStack:
         self.module, self.data = client_model.module, data
         self.trained = [name for name, p in self.module.named_parameters() if p.requires_grad]
         """Names of the tensors that are trained."""
-        self.preferences = torch.from_numpy(context.preferences).float()
+        self.preferences = torch.as_tensor(context.preferences, dtype=torch.float32)
         """Preference of each client."""
         self.scale = torch.ones(len(context.clients), len(problem.objectives))
         """Divisor of each loss of each client."""
@@ -134,7 +135,7 @@ class NetworkStack:
         index, weight = self.data.part(purpose, rows)
         outputs = self._outputs(tensors, index, rows)
         return [
-            output[: int(count)].numpy()
+            output[: int(count)].numpy(force=True)
             for output, count in zip(outputs, weight.sum(dim=1), strict=True)
         ]
 
@@ -147,7 +148,7 @@ class NetworkStack:
         Both have shape (models x preferences x objectives).
         """
         self.module.eval()
-        all_preferences = torch.from_numpy(preferences).float()
+        all_preferences = torch.as_tensor(preferences, dtype=torch.float32)
 
         def measured(outputs: Tensor, batch: Batch) -> Tensor:
             return torch.stack(
@@ -166,7 +167,7 @@ class NetworkStack:
                 for some in torch.split(all_preferences, max(1, _NUMBERS // (8 * len(real))))
             ]
             results.append(torch.cat(pieces))
-        scores, losses = np.moveaxis(torch.stack(results).double().numpy(), 2, 0)
+        scores, losses = np.moveaxis(in_double(torch.stack(results)), 2, 0)
         return scores, losses
 
     def each(
