@@ -75,9 +75,14 @@ def run_once(
         if failure:
             return {"failure": failure}, {}, {}
         measures: Run = json.loads((place / "measures.json").read_text())
-        first, last = (dict(np.load(place / f"{which}.npz")) for which in ("first", "last"))
+        first, last = (_weights(place / f"{which}.npz") for which in ("first", "last"))
         measures |= {"peak": peak, "digest": digest(last), "accuracy": federation.accuracy(last)}
         return measures, first, last
+
+
+def _weights(path: Path) -> Weights:
+    with np.load(path) as file:
+        return dict(file)
 
 
 def _watched(command: list[str], place: Path, timeout: float = 900) -> tuple[float, str]:

@@ -130,7 +130,7 @@ class Federation:
     """
 
     def __init__(self, task: Task, folder: Path) -> None:
-        self.task, self._arrays = task, np.load(folder / "data.npz")
+        self.task = task
         self.folder = folder
         """Directory of the task."""
         self._client = cache(self.read_client)
@@ -139,13 +139,18 @@ class Federation:
         """Return the network with the initial weights."""
         model = network(self.task.kind)
         names = list(model.state_dict())
-        model.load_state_dict({n: torch.from_numpy(self._arrays[f"initial/{n}"]) for n in names})
+        arrays = self._read(*(f"initial/{name}" for name in names))
+        model.load_state_dict(dict(zip(names, arrays, strict=True)))
         return model
 
     def read_client(self, client: int | str) -> tuple[Tensor, Tensor]:
         """Return inputs and labels of a client, spare ones last, read from the file."""
-        inputs, labels = self._arrays[f"inputs/{client}"], self._arrays[f"labels/{client}"]
-        return torch.from_numpy(inputs), torch.from_numpy(labels)
+        inputs, labels = self._read(f"inputs/{client}", f"labels/{client}")
+        return inputs, labels
+
+    def _read(self, *names: str) -> list[Tensor]:
+        with np.load(self.folder / "data.npz") as file:
+            return [torch.from_numpy(file[name]) for name in names]
 
     def client(self, client: int | str) -> tuple[Tensor, Tensor]:
         """Return the same, kept in memory from the first call on."""
@@ -183,7 +188,8 @@ class Federation:
 
 @cache
 def _order(folder: Path) -> Tensor:
-    return torch.from_numpy(np.load(folder / "order.npz")["order"]).long()
+    with np.load(folder / "order.npz") as file:
+        return torch.from_numpy(file["order"]).long()
 
 
 def digest(weights: Mapping[str, np.ndarray]) -> str:
