@@ -138,12 +138,16 @@ def simulate(
     *,
     answers: Callable[[Message, Context], Message] = answer,
     model: Callable[[], nn.Module] = network,
+    actors: int = ACTORS,
+    after_round: Callable[[ArrayRecord], None] = lambda arrays: None,
 ) -> dict[str, Any]:
     """Run the simulation, of this training or of another one, and measure it.
 
     Args:
         answers: Does a client's part of a round.
         model: Returns the model from which all start.
+        actors: Number of Ray's actors, in which clients train.
+        after_round: Called with the global model after each round, the first included.
     """
     os.environ |= {"FLWR_TELEMETRY_ENABLED": "0", "RAY_USAGE_STATS_ENABLED": "0"}
     warnings.simplefilter("ignore")
@@ -176,7 +180,9 @@ def simulate(
             failures += clients - len(done)
             if server_round > 1:
                 training.extend(reply.content["metrics"]["seconds"] for reply in done)
-            return super().aggregate_train(server_round, replies)
+            arrays, metrics = super().aggregate_train(server_round, replies)
+            after_round(arrays)
+            return arrays, metrics
 
     server, client = ServerApp(), ClientApp()
     client.train()(answers)
@@ -196,7 +202,7 @@ def simulate(
         client_app=client,
         num_supernodes=clients,
         backend_config={
-            "init_args": {"num_cpus": ACTORS, "logging_level": "ERROR", "log_to_driver": False},
+            "init_args": {"num_cpus": actors, "logging_level": "ERROR", "log_to_driver": False},
             "client_resources": {"num_cpus": 1, "num_gpus": 0.0},
         },
     )

@@ -1,0 +1,1 @@
+"""Comity beside other libraries on the same federated tasks; `__main__` says how."""
