@@ -12,7 +12,7 @@ from comity.core.fleet import Fleet, forward
 from comity.core.mixing import mixed
 from comity.errors import UserError
 from tests.algorithms.referee import Referee, ends, federated
-from tests.tiny import ANSWERS, NORMS, fleet_of, learn
+from tests.tiny import ANSWERS, NORMS, fleet_of, learn, tiny
 from tests.vectors import FEDBN, round_of
 
 NAMES = ("0.", "1.", "3.")
@@ -83,6 +83,8 @@ def test_a_network_without_batch_normalisation_is_refused():
         with pytest.raises(UserError, match=r"has none: it would be fedavg\. Use .* -bn"):
             make("fedbn", {}).build(network.model(), network)
     assert make("fedbn", {}).build(NORMS.model(), NORMS)
+    with pytest.raises(UserError, match="the network of tiny-answers has none"):
+        tiny(problem="tiny-answers", algorithm="fedbn")  # before anything is written
 
 
 def layer_norms():

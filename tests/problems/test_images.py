@@ -3,6 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from torch import nn
 from torch.func import vmap
 
 from comity.core.fleet import Fleet, forward
@@ -22,7 +23,7 @@ from comity.problems.images import (
     enlarged,
     image_problem,
 )
-from comity.problems.networks import BodyAndHead, Pixels, cnn, mlp
+from comity.problems.networks import BodyAndHead, Pixels, batch_norm_cnn, cnn, mlp
 
 NAMES = [
     *("mnist", "usps", "fashion-mnist", "cifar10", "cifar10-small", "digits-domains"),
@@ -172,9 +173,9 @@ def test_the_network_of_the_papers():
             assert cnn(channels, side, side, 10).body[-2].in_features == features
 
 
-@pytest.mark.parametrize("kind", [cnn, mlp])
+@pytest.mark.parametrize("kind", [cnn, batch_norm_cnn, mlp])
 def test_networks_have_a_body_and_a_head(kind):
-    network = kind(3, 20, 16, 7)
+    network = kind(3, 20, 16, 7).eval()
     assert isinstance(network, BodyAndHead)
     assert isinstance(network.body[0], Pixels)
     assert {name.partition(".")[0] for name in network.state_dict()} == {"body", "head"}
@@ -185,14 +186,25 @@ def test_networks_have_a_body_and_a_head(kind):
     assert network.body[0](two).flatten().tolist() == [-1, 1]
 
 
+def test_batches_are_normalised_before_each_relu():
+    body = batch_norm_cnn(3, 20, 16, 7).body
+    kinds = [type(layer) for layer in body]
+    assert kinds == [
+        Pixels,
+        *(nn.Conv2d, nn.BatchNorm2d, nn.ReLU, nn.MaxPool2d) * 2,
+        *(nn.Flatten, nn.Linear, nn.BatchNorm1d, nn.ReLU),
+    ]
+    assert [body[2].num_features, body[6].num_features, body[-2].num_features] == [32, 64, 512]
+
+
 def test_pictures_too_small_for_the_convolutions():
     with pytest.raises(UserError, match=r"15 x 20 pixels are too small .* 16 x 16; use .*-mlp"):
         cnn(1, 15, 20, 10)
 
 
-@pytest.mark.parametrize("kind", [cnn, mlp])
+@pytest.mark.parametrize("kind", [cnn, batch_norm_cnn, mlp])
 def test_a_fleet_of_networks_answers_as_each_does(kind):
-    modules = [kind(1, 16, 16, 3), kind(1, 16, 16, 3)]
+    modules = [kind(1, 16, 16, 3).eval(), kind(1, 16, 16, 3).eval()]
     fleet = Fleet.cat([Fleet.of(module, 1) for module in modules])
     inputs = torch.randint(256, (2, 4, 1, 16, 16), dtype=torch.uint8)
     outputs = forward(modules[0])(fleet.tensors, inputs)
@@ -254,10 +266,10 @@ def test_networks_that_convolve_are_trained_one_by_one_and_it_is_said(kind, rema
     assert len(cohorts) == 1 + remarks
 
 
-def test_every_problem_is_registered_twice():
+def test_every_problem_is_registered_three_times():
     known = problems()
     for name in NAMES:
-        for problem in (known[name], known[f"{name}-mlp"]):
+        for problem in (known[name], known[f"{name}-bn"], known[f"{name}-mlp"]):
             assert [objective.name for objective in problem.objectives] == ["accuracy"]
             assert problem.reference_point == (0.0,)
             assert problem.defaults["optimiser"] == "sgd"

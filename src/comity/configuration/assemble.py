@@ -142,6 +142,7 @@ def _verified(configuration: Configuration, algorithm: Algorithm) -> Configurati
     algorithm.check(problem, configuration.participants(configuration.clients))
     if isinstance(problem, DataProblem):
         problem.client_rows()
+        configuration.get_module()
         if not configuration.names:
             names = list(problem.client_names())
             configuration = configuration.model_copy(update={"names": names})
