@@ -146,6 +146,21 @@ class FedFBSettings(TypedDict, total=False):
     'weighted')."""
 
 
+class FedFewSettings(TypedDict, total=False):
+    """Settings of fedfew."""
+
+    models: int
+    """K: models of the server, which start different (default: 3; at least 1)."""
+    mu: float
+    """Μ: smaller, and the clients that are served worst count more (default: 0.1; above 0)."""
+    columns: Literal["raw", "normalised"]
+    """Length of a model's step: raw: Σ_i a_i w_ik, a K-th of FedAvg's on average; normalised:
+    1 (default: 'raw')."""
+    losses: Literal["plain", "shares"]
+    """Losses as they are, or times the client's share of all data (the public code) (default:
+    'plain')."""
+
+
 class FedFomoSettings(TypedDict, total=False):
     """Settings of fedfomo."""
 
@@ -238,6 +253,56 @@ class FSMGDASettings(TypedDict, total=False):
 
     server_rate: float
     """Length of the server's step along the updates (default: 1.0; above 0)."""
+
+
+class HetPFLSettings(TypedDict, total=False):
+    """Settings of hetpfl."""
+
+    sampled: int
+    """N: preferences drawn for every batch (default: 8; above 0)."""
+    split: float
+    """Share of local training that ψ gets, first (default: 0.53; above 0, below 1)."""
+    smoothing: float
+    """Γ of the smooth Tchebycheff function (default: 1.0; above 0)."""
+    lambda_min: float
+    """No entry of a preference counts as less (default: 0.01; above 0, below 0.5)."""
+    width: int
+    """Features that ψ hands to the head (default: 4; above 0)."""
+    arch: Literal["code", "relu"]
+    """Head: two linear layers and one common bias, or relu between them (default: 'code')."""
+    hyper: Literal["mlp", "linear"]
+    """Hypernetwork: a hidden layer, or none (default: 'mlp')."""
+    hyper_width: int
+    """Width of the hypernetwork's hidden layers (default: 4; above 0)."""
+    weighting: Literal["mean", "sizes", "public"]
+    """How the server averages ψ; public: by sizes, but the first client's not weighted
+    (default: 'mean')."""
+    hand_over: Literal["trained", "averaged"]
+    """Ψ that clients end with: as trained, which β fits, or the mean (the paper) (default:
+    'trained')."""
+    tested: int
+    """Preferences at which each client is judged in the end (default: 1000; above 0)."""
+    alpha: float
+    """Α of all clients at first (default: 1.05; at least 1)."""
+    alpha_most: float
+    """No entry of α gets larger (default: 5.0; at least 1)."""
+    alpha_rate: float
+    """Step size of α; 0: it stays (default: 0.05; at least 0)."""
+    alpha_decay: float
+    """Pull of α to zero; the public code's 1e-4 is about as strong as what α learns (default:
+    0.0; at least 0)."""
+    baseline: Literal["mean", "none"]
+    """What contributions are measured from: their mean, or none (the public code) (default:
+    'mean')."""
+    front: Literal["local", "global"]
+    """Models that clients end with: of their own front, or one for that of all data (default:
+    'local')."""
+    fusion: Literal["mean", "tuned"]
+    """Global: the mean of all hypernetworks, or trained on by all from there (default:
+    'tuned')."""
+    fusion_share: float
+    """Tuned: share of the rounds, the last ones, that train on (default: 0.25; at least 0,
+    below 1)."""
 
 
 class LFTEnsembleSettings(TypedDict, total=False):

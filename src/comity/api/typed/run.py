@@ -16,6 +16,7 @@ from comity.api.typed.algorithms import (
     FedCMOOSettings,
     FedCPSettings,
     FedFBSettings,
+    FedFewSettings,
     FedFomoSettings,
     FedPACSettings,
     FedPHPSettings,
@@ -23,6 +24,7 @@ from comity.api.typed.algorithms import (
     FedProxSettings,
     FedRepSettings,
     FSMGDASettings,
+    HetPFLSettings,
     MaTFLSettings,
     PFedRLLASettings,
     PraFFLSettings,
@@ -143,6 +145,8 @@ class SharedSettings(TypedDict, total=False):
     """Settings of fedcp."""
     fedfb: FedFBSettings
     """Settings of fedfb."""
+    fedfew: FedFewSettings
+    """Settings of fedfew."""
     fedfomo: FedFomoSettings
     """Settings of fedfomo."""
     fedpac: FedPACSettings
@@ -157,6 +161,8 @@ class SharedSettings(TypedDict, total=False):
     """Settings of fedrep."""
     fsmgda: FSMGDASettings
     """Settings of fsmgda."""
+    hetpfl: HetPFLSettings
+    """Settings of hetpfl."""
     matfl: MaTFLSettings
     """Settings of matfl."""
     pfedrlla: PFedRLLASettings
