@@ -113,11 +113,23 @@ def test_2_one_fleet_or_many_whatever_the_scalarisation(kind):
             np.testing.assert_allclose(whole[name], other[name], rtol=1e-3, atol=1e-4)
 
 
+def test_2_one_fleet_or_many_where_hypernetworks_are_fused():
+    settings = {"algorithm": "hetpfl", "problem": "tiny-people"}
+    settings["hetpfl"] = {"front": "global", "fusion_share": 0.5}
+    whole, *others = ends(settings, rounds=4)
+    assert whole["fused.ready"].all()
+    for other in others:
+        for name in whole:
+            np.testing.assert_allclose(whole[name], other[name], rtol=1e-3, atol=1e-4)
+
+
 @pytest.mark.parametrize(
     "values",
     [
         {"algorithm": "praffl", "keep_scope": "federation"},
         {"algorithm": "praffl", "keep_scope": "federation", "problem": "tiny-crowd"},
+        {"algorithm": "hetpfl", "problem": "tiny-crowd", "participation": 0.75},
+        {"algorithm": "hetpfl", "hetpfl": {"front": "global", "fusion_share": 0.5}},
         {"algorithm": "fairfed", "fairfed": {"rule": "additive", "beta": 2.0}},
         {"algorithm": "fedfb", "keep_scope": "federation", "fedfb": {"alpha": 1.0}},
         {"algorithm": "lft-ensemble", "keep": "last"},

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from copy import deepcopy
 from dataclasses import replace
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -59,7 +59,10 @@ class Heterogeneous(Spanning):
     """ψ and β, the sampling of the client, and the fused hypernetwork where there shall be one."""
 
     sampling: Sampling
-    fused: Fused | None = None
+
+    def __init__(self, *parts: Any) -> None:
+        super().__init__(*parts)
+        self.fused: Fused | None = None
 
     def head(self, importance: Tensor) -> list[Tensor]:
         """Return φ made by β, or by the fused hypernetwork once there is one."""
@@ -125,6 +128,10 @@ class HetPFL(PraFFL):
         if self.front == "global":
             module.fused = Fused(deepcopy(module.hyper))
         return module
+
+    @property
+    def select_after_training(self) -> bool:
+        return self.front == "local" and super().select_after_training
 
     def fused_rounds(self, rounds: int) -> int:
         """Return the number of rounds that train the fused hypernetwork, the last ones."""
