@@ -91,7 +91,8 @@ class Cluster:
                 threads_per_worker=1,
                 processes=True,
                 memory_limit=0,  # as of the embedded engine's processes
-                dashboard_address=None,
+                dashboard_address=":0",
+                security=True,  # temporary certificates: other users of the machine stay out
                 silence_logs=logging.CRITICAL,
             )
         place = self._own or self.address
