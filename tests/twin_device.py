@@ -2,8 +2,8 @@
 
 It computes with the kernels of the CPU, so its results have their bits, but it is as strict as a
 GPU: its tensors meet no others in one operation, but for numbers and indices, and become no arrays
-unless they are copied to the host. Like Apple's GPUs it has no float64. So a run on this device that
-ends with the bits of the CPU proves that everything it needed was there, and nothing was elsewhere.
+unless they are copied to the host. Like Apple's GPUs it has no float64. So a run on this device
+that ends with the bits of the CPU proves that what it needed was there, and nowhere else.
 
 Importing this module makes the device known to torch, for the rest of the process.
 """
