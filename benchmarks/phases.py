@@ -67,6 +67,11 @@ class Clock:
         self.spent[self._stack[-1]] += now - self._mark
         self._mark = now
 
+    def read(self) -> dict[str, float]:
+        """Return the CPU seconds of each phase so far."""
+        self._charge()
+        return {phase: self.spent[phase] for phase in PHASES}
+
     @contextmanager
     def within(self, phase: str) -> Iterator[None]:
         """Charge what happens inside to a phase."""
@@ -90,11 +95,14 @@ class Clock:
             setattr(owner, name, functools.wraps(inner)(outer))
 
 
-def one(problem: str, out: Path) -> dict[str, Any]:
-    """Run one job in this process; return CPU seconds by phase, fsyncs and megabytes."""
-    from comity import api
+def _purpose(learner: Any, fleet: Any, rows: Any, purpose: str, *rest: Any) -> str:
+    """Return the phase of an evaluation: what it is for."""
+    return purpose
+
+
+def watch(clock: Clock) -> None:
+    """Charge what runs do in this process to the phases of a clock."""
     from comity.api import execution, finishing
-    from comity.core import storage
     from comity.federation.clients import Clients
     from comity.federation.engines.embedded import EmbeddedEngine
     from comity.federation.loop import SimulatedLoop
@@ -104,13 +112,9 @@ def one(problem: str, out: Path) -> dict[str, Any]:
     from comity.runs import execute
     from comity.runs.directory import Run
 
-    clock, syncs, sizes = Clock(), Counter[str](), [0]
     for learner in (Supervised, OffPolicy):
         clock.wrap(learner, "train train_per_objective survey", TRAINING)
-        clock.wrap(learner, "evaluate", lambda _self, _fleet, _rows, purpose, *_: purpose)
-        clock.wrap(
-            learner, "evaluate_preferences", lambda _self, _fleet, _rows, purpose, *_: purpose
-        )
+        clock.wrap(learner, "evaluate evaluate_preferences", _purpose)
     clock.wrap(execution, "start_run", "problem, data, clients")
     clock.wrap(EmbeddedEngine, "begin", "problem, data, clients")
     clock.wrap(Clients, "round finish metrics", "rounds")
@@ -120,6 +124,16 @@ def one(problem: str, out: Path) -> dict[str, Any]:
     clock.wrap(Run, "append_history save_models save_results save_json save_schema", "files")
     clock.wrap(execute, "summarise constant_models groups_of", "files")
     clock.wrap(finishing, "draw", "report")
+
+
+def one(problem: str, out: Path) -> dict[str, Any]:
+    """Run one job in this process; return CPU seconds by phase, fsyncs and megabytes."""
+    from comity import api
+    from comity.core import storage
+    from comity.runs.directory import Run
+
+    clock, syncs, sizes = Clock(), Counter[str](), [0]
+    watch(clock)
     sync, save = os.fsync, Run.save_checkpoint
 
     def counted(handle: int) -> None:
@@ -130,13 +144,11 @@ def one(problem: str, out: Path) -> dict[str, Any]:
         save(self, *args)
         sizes.append((self.path / "checkpoint.safetensors").stat().st_size)
 
-    storage.os.fsync, Run.save_checkpoint = counted, measured  # type: ignore[assignment,method-assign]
+    storage.os.fsync, Run.save_checkpoint = counted, measured  # type: ignore[method-assign]
     api.run(problem, out=out, **JOBS[problem])
-    with clock.within("rest"):
-        total = time.process_time()
     return {
-        "spent": {phase: clock.spent[phase] for phase in PHASES},
-        "total": total,
+        "spent": clock.read(),
+        "total": time.process_time(),
         "fsyncs": syncs["fsync"],
         "checkpoints": len(sizes) - 1,
         "megabytes": max(sizes) / 1e6,

@@ -32,6 +32,11 @@ def test_a_comparison_is_a_table_over_runs(comity):
     names = {path.name for path in (comity.home / "c").iterdir()}
     assert {"report.html", "bars.png", "learning.png", "comparison.json"} <= names
     assert {"comparison.csv", "comparison.tex"} <= names
+    single = comity.home / "c" / table["rows"][0]["runs"][0]
+    assert not [path.name for path in single.iterdir() if path.suffix in (".html", ".png")]
+    assert "comity report DIRECTORY" in (comity.home / "c" / "report.html").read_text()
+    comity("report", single)
+    assert {"report.html", "front.png"} <= {path.name for path in single.iterdir()}
     assert (table["verdict"]["seeds"], table["verdict"]["enough_seeds"]) == (2, False)
     assert any("against learning alone" in text for text in table["verdict"]["sentences"])
     assert all(sum(row["marks"].values()) == 2 * 4 for row in table["rows"])

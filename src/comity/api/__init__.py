@@ -11,7 +11,7 @@ from comity.api.execution import (
     run,
     search,
 )
-from comity.api.finishing import Finished, finish_run_at, finish_search_at, lacks_report
+from comity.api.finishing import Finished, lacks_report
 
 __all__ = [
     "Catalogue",
@@ -21,8 +21,6 @@ __all__ = [
     "compare",
     "compare_searches",
     "cross",
-    "finish_run_at",
-    "finish_search_at",
     "generators",
     "is_comparison",
     "lacks_report",

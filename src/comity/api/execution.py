@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 from comity import report as reports
 from comity import reproductions
@@ -15,19 +15,16 @@ from comity.api.finishing import (
     draw,
     finish,
     finish_comparison,
-    finish_run_at,
-    finish_search_at,
     finish_searches,
     lacks_report,
     named,
     working,
 )
-from comity.api.typed import CompareSettings, RunSettings, SearchSettings
 from comity.callbacks import Callback, notifying
 from comity.errors import UserError
 from comity.problems import Problem
 from comity.report import FigureKind
-from comity.reproductions import Reproduction, searches
+from comity.reproductions import Reproduction
 from comity.runs.compare import PLAN as COMPARISON
 from comity.runs.compare import Comparison, start_comparison
 from comity.runs.directory import Run
@@ -38,6 +35,9 @@ from comity.searches.comparison import PLAN as SEARCHES
 from comity.searches.comparison import SearchComparison, start_searches
 from comity.searches.directory import Search
 from comity.searches.execution import start_search
+
+if TYPE_CHECKING:
+    from comity.api.typed import CompareSettings, RunSettings, SearchSettings
 
 
 def run(
@@ -271,10 +271,9 @@ def reproduce(
             where the table does not fix them, other arguments of the table's plan, and settings of
             `run` or `search`.
     """
-    work = finish_search_at if table in searches.TABLES else finish_run_at
     with working(workers, cluster, figures) as workforce, notifying(callbacks, on_round) as notify:
         reproduction = reproductions.reproduce(
-            table, rows=rows, out=out, workers=workforce, notify=notify, work=work, **settings
+            table, rows=rows, out=out, workers=workforce, notify=notify, **settings
         )
     for comparison in reproduction.comparisons:
         draw(comparison, figures)

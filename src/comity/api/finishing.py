@@ -1,14 +1,13 @@
 """Work under way, brought to its end: executed, then reported.
 
 Execution does not draw: a report is written afterwards. Runs and searches inside a comparison get
-their own reports in the processes that execute them.
+reports of their own when they are asked for: ``comity report DIRECTORY``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
@@ -29,16 +28,6 @@ from comity.searches.execution import execute_search
 Finished = Run | Comparison | Search | SearchComparison
 """Finished work in a directory."""
 R = TypeVar("R", bound=Run | Search)
-
-
-def finish_run_at(path: Path, notify: Notify) -> None:
-    """Execute the run in a directory in this process and write its report."""
-    finish(Run.open(path), 1, notify)
-
-
-def finish_search_at(path: Path, notify: Notify) -> None:
-    """Execute the search in a directory in this process and write its report."""
-    finish(Search.open(path), 1, notify)
 
 
 def named(problem: str | Problem | Mapping[str, Any]) -> str | Mapping[str, Any]:
@@ -102,8 +91,7 @@ def finish_comparison(
     path: Path, workers: Workers, notify: Notify | None, figures: FigureKind
 ) -> Comparison:
     """Execute what is not finished of a comparison, and draw its report."""
-    comparison = run_plan(path, workers, notify, finish_run_at)
-    _draw_missing(comparison.runs.values())
+    comparison = run_plan(path, workers, notify)
     draw(comparison, figures)
     return comparison
 
@@ -112,17 +100,9 @@ def finish_searches(
     path: Path, workers: Workers, notify: Notify | None, figures: FigureKind
 ) -> SearchComparison:
     """Execute what is not finished of a comparison of searches, and draw its report."""
-    comparison = run_search_plan(path, workers, notify, finish_search_at)
-    _draw_missing(comparison.searches.values())
+    comparison = run_search_plan(path, workers, notify)
     draw(comparison, figures)
     return comparison
-
-
-def _draw_missing(parts: Iterable[Sequence[Run | Search]]) -> None:
-    """Write reports of runs or searches whose drawing was interrupted."""
-    for part in chain.from_iterable(parts):
-        if lacks_report(part):
-            draw(part)
 
 
 def draw(finished: Finished, figures: FigureKind = "png") -> None:

@@ -8,11 +8,7 @@ from fnmatch import fnmatchcase
 from typing import Literal
 
 import numpy as np
-import scipy.linalg
-import scipy.sparse.linalg
 import torch
-from scipy.cluster.hierarchy import linkage, to_tree
-from scipy.spatial.distance import squareform
 
 from comity.core.fleet import Fleet
 from comity.core.typing import BoolArray, FloatArray, IntArray
@@ -268,6 +264,9 @@ def linkage_bipartition(
     """
     distance = 1.0 - (similarity + similarity.T) / 2
     np.fill_diagonal(distance, 0.0)
+    from scipy.cluster.hierarchy import linkage, to_tree  # slow to import, and few runs need it
+    from scipy.spatial.distance import squareform
+
     root = to_tree(linkage(squareform(distance, checks=False), method=method))
     left, right = root.get_left(), root.get_right()
     if left is None or right is None:
@@ -284,6 +283,9 @@ def spectral_bipartition(similarity: FloatArray) -> tuple[list[int], list[int]] 
     factorisation (Damle et al., 2019), which needs no random start. None if all similarities are
     alike.
     """
+    import scipy.linalg  # slow to import, and few runs need it
+    import scipy.sparse.linalg
+
     n = len(similarity)
     if n < 2:
         return None

@@ -14,8 +14,6 @@ from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
-from scipy.optimize import minimize
-from scipy.special import logsumexp
 
 from comity.core.rng import stream
 from comity.core.typing import FloatArray, IntArray
@@ -157,6 +155,9 @@ def equidistant(count: int, objectives: int) -> FloatArray:
     corners = np.eye(objectives)[:count]
     if count <= objectives:
         return corners
+    from scipy.optimize import minimize  # slow to import, and few runs need it
+    from scipy.special import logsumexp
+
     power = float(objectives**2)
 
     def points(free: FloatArray) -> FloatArray:

@@ -7,7 +7,6 @@ only.
 from __future__ import annotations
 
 import numpy as np
-from scipy.optimize import linprog, lsq_linear
 
 from comity.core.typing import BoolArray, FloatArray
 
@@ -59,6 +58,8 @@ def min_norm(
         lower: Least weight of each vector; 0 by default.
         upper: Largest weight of each vector; 1 by default.
     """
+    from scipy.optimize import lsq_linear  # slow to import, and few runs need it
+
     n = len(gram)
     lower = np.zeros(n) if lower is None else lower
     upper = np.ones(n) if upper is None else upper
@@ -112,6 +113,8 @@ def best_on_simplex(gain: FloatArray, matrix: FloatArray, least: FloatArray) -> 
         matrix: Constraints x weights.
         least: One lower bound per constraint; −∞ for constraints that do not bind.
     """
+    from scipy.optimize import linprog  # slow to import, and few runs need it
+
     binding = np.isfinite(least)
     solution = linprog(
         -gain,

@@ -13,7 +13,6 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
-from scipy.special import ndtri
 
 from comity.configuration import Configuration
 from comity.configuration.privacy import Privacy
@@ -47,6 +46,8 @@ def drawn_from_entropy(number: int, client: int, count: int) -> FloatArray:
         client: The client, which does not count.
         count: How many numbers.
     """
+    from scipy.special import ndtri  # slow to import, and few runs need it
+
     bits = np.frombuffer(os.urandom(8 * count), dtype=np.uint64) >> np.uint64(11)
     normal: FloatArray = ndtri((bits.astype(np.float64) + 0.5) * 2.0**-53)
     return normal

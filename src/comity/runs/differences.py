@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from scipy.special import stdtr, stdtrit
 
 from comity.core.typing import FloatArray
 from comity.runs.alone_schema import Counts
@@ -111,6 +110,8 @@ def tested(each: FloatArray) -> tuple[list[float] | None, float | None]:
     error = float(each.std(ddof=1) / np.sqrt(count)) if count > 1 else 0.0
     if error < 1e-9:
         return None, None
+    from scipy.special import stdtr, stdtrit  # slow to import, and few runs need it
+
     half = float(stdtrit(count - 1, 0.975)) * error
     p = 2 * float(stdtr(count - 1, -abs(mean) / error))
     return [round(mean - half, 6), round(mean + half, 6)], p

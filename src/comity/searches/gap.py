@@ -11,7 +11,6 @@ the bound assumes, because agents discount and returns do not.
 from __future__ import annotations
 
 import numpy as np
-from scipy.spatial import Delaunay
 
 from comity.core.preferences import equidistant
 from comity.core.typing import FloatArray, IntArray
@@ -65,6 +64,8 @@ def neighbours(weights: FloatArray) -> IntArray:
         order = np.lexsort(weights.T[::-1])
         return np.stack([order[:-1], order[1:]], axis=1)
     # joggled input: weights on the rim of the simplex lie on lines
+    from scipy.spatial import Delaunay  # slow to import, and few runs need it
+
     cells = Delaunay(weights[:, :-1], qhull_options="QJ Pp").simplices
     pairs = [cells[:, [i, j]] for i in range(objectives) for j in range(i)]
     return np.unique(np.sort(np.concatenate(pairs), axis=1), axis=0).astype(np.int64)

@@ -12,7 +12,6 @@ from fnmatch import fnmatchcase
 from typing import Any, Literal
 
 import numpy as np
-from scipy.optimize import minimize
 
 from comity.algorithms.base import Algorithm, Round
 from comity.algorithms.registry import algorithms
@@ -98,6 +97,8 @@ def direction(
     live = gram.diagonal() > _TINY * max(float(gram.diagonal().max()), _TINY)
     if n == 1 or not live.any():
         return Direction(np.ones(n) / n, np.ones(n) / n, 0.0, 0.0)
+    from scipy.optimize import minimize  # slow to import, and few runs need it
+
     scale = float(gram.diagonal()[live].mean())
     a = guidance(gram / scale if divided else gram, sequential, divided)
     gram = gram / scale

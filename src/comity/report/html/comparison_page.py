@@ -87,7 +87,9 @@ def _files() -> str:
     """Return links to the table as files."""
     return (
         f'<p class="note">The table as a file: <a href="{CSV}">{CSV}</a>, and for a paper '
-        f'<a href="{LATEX}">{LATEX}</a> (plain LaTeX, no package).</p>'
+        f'<a href="{LATEX}">{LATEX}</a> (plain LaTeX, no package). The report of one of the runs, '
+        "whose directories lie beside this page, is drawn by <code>comity report DIRECTORY</code>."
+        "</p>"
     )
 
 
