@@ -32,11 +32,11 @@ import signal
 import subprocess
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.console import Console
 
 from benchmarks.peers import process_tree
 from benchmarks.peers.contender import CONTENDERS, PARALLEL
@@ -119,8 +119,8 @@ def off(model: Weights, reference: Weights) -> float | None:
 
 def measured(
     task: str, pythons: dict[str, tuple[str, str]], options: argparse.Namespace, folder: Path
-) -> list[Run]:
-    """Return all runs of a task, the contenders in turns.
+) -> Iterator[Run]:
+    """Yield all runs of a task, the contenders in turns.
 
     Args:
         task: Name of the task.
@@ -133,7 +133,6 @@ def measured(
     write_order(TASKS[task], folder, rounds)
     federation = Federation(TASKS[task], folder)
     plain: tuple[Weights, Weights] = {}, {}
-    runs: list[Run] = []
     for repeat in range(options.repeats):
         for name, (python, failure) in pythons.items():
             if name == "comity-compiled" and TASKS[task].kind == "pictures":
@@ -143,7 +142,7 @@ def measured(
                     continue
                 key = {"task": task, "peer": name, "workers": workers, "repeat": repeat}
                 if failure:
-                    runs.append({**key, "failure": failure})
+                    yield {**key, "failure": failure}
                     continue
                 run, first, last = run_once(name, python, federation, task, rounds, workers)
                 if name == PLAIN and workers == 1 and first:
@@ -151,9 +150,15 @@ def measured(
                 if "failure" not in run:
                     run["off_plain_first"] = off(first, plain[0])
                     run["off_plain_last"] = off(last, plain[1])
-                runs.append({**key, **run})
-                print(json.dumps(runs[-1]), flush=True)
-    return runs
+                yield {**key, **run}
+
+
+def _line(run: Run) -> str:
+    """Return what is printed as soon as a run is over."""
+    what = f"{run['task']}, {run['peer']}, workers {run['workers']}, repeat {run['repeat']}"
+    if "failure" in run:
+        return f"{what}: {run['failure']}"
+    return f"{what}: {run['cpu_per_round']:.2f} CPU s per round, {run['startup_cpu']:.1f} before"
 
 
 def machine() -> dict[str, Any]:
@@ -187,12 +192,14 @@ def main() -> None:
     pythons = {name: python_for(name, options.environments) for name in chosen}
     with tempfile.TemporaryDirectory() as folder:
         for task in tasks:
-            report["runs"] += measured(task, pythons, options, Path(folder) / task)
-            report["seconds"] = time.time() - started
-            options.out.write_text(json.dumps(report, indent=1) + "\n")
+            for run in measured(task, pythons, options, Path(folder) / task):
+                print(_line(run), flush=True)
+                report["runs"].append(run)
+                report["seconds"] = time.time() - started
+                options.out.write_text(json.dumps(report, indent=1) + "\n")
     for task in tasks:
         runs = [run for run in report["runs"] if run["task"] == task]
-        Console().print(markdown(task, rows_of(runs, TASKS[task].clients)), soft_wrap=True)
+        print(markdown(task, rows_of(runs, TASKS[task].clients)))
     print(f"{report['seconds']:.0f} s in all, {options.out} has every run")
 
 
