@@ -8,8 +8,9 @@ import torch
 from torch import nn
 
 from comity.algorithms import make
-from comity.core.fleet import Fleet, forward
+from comity.core.fleet import Fleet
 from comity.core.mixing import mixed
+from comity.core.running import forward
 from comity.errors import UserError
 from tests.algorithms.referee import Referee, ends, federated
 from tests.tiny import ANSWERS, NORMS, fleet_of, learn, tiny

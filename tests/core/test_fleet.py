@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from torch import nn
 
 from comity.core import fleet as fleets
-from comity.core.fleet import Fleet, forward
+from comity.core.fleet import Fleet
+from comity.core.running import forward, one_by_one
 
 
 def random_fleet(n: int, seed: int = 0) -> Fleet:
@@ -130,3 +131,50 @@ def test_distinct_models_are_found_by_their_bits():
     first, place = fleet.distinct()
     assert first.tolist() == [0, 1, 3]
     assert place.tolist() == [0, 1, 0, 2, 1]
+
+
+@pytest.mark.parametrize(
+    ("rows", "shared"), [([1, 2], True), ([3], True), ([2, 2, 2], True), ([0, 2], False)]
+)
+def test_a_view_has_the_selected_rows_and_shares_memory_where_it_can(rows, shared):
+    fleet = random_fleet(4)
+    view, selected = fleet.view(rows), fleet.select(rows).clone()
+    assert all(torch.equal(view[name], selected[name]) for name in fleet)
+    fleet["b"][rows[0]] += 1.0
+    assert torch.equal(view["b"][0], fleet["b"][rows[0]]) == shared
+
+
+@pytest.mark.parametrize("rows", [[1, 2], [0, 3]])
+def test_changes_to_borrowed_rows_are_changes_to_the_fleet(rows):
+    fleet = random_fleet(4)
+    expected = fleet["a"].clone()
+    expected[rows] *= 2.0
+    with fleet.borrowed(np.array(rows)) as part:
+        part["a"].mul_(2.0)
+    assert torch.equal(fleet["a"], expected)
+
+
+def test_a_sum_that_overflows_is_no_fault_of_its_finite_terms():
+    fleet = Fleet({"a": torch.tensor([[3e38, 3e38], [1.0, torch.inf], [1.0, torch.nan]])})
+    assert fleet.finite().tolist() == [True, False, False]
+
+
+def test_layers_that_share_a_tensor_are_refused_client_by_client():
+    first, second = nn.Linear(3, 3), nn.Linear(3, 3)
+    second.weight = first.weight
+    module = nn.Sequential(first, second)
+    with pytest.raises(ValueError, match="tied"):
+        one_by_one(module)(Fleet.of(module, 1).tensors, torch.randn(1, 2, 3))
+
+
+def test_the_module_has_its_own_tensors_back_after_it_ran_with_others():
+    module = nn.Sequential(nn.Linear(3, 2), nn.BatchNorm1d(2))
+    before, fleet = {k: t.clone() for k, t in module.state_dict().items()}, Fleet.of(module, 2)
+    fleet["0.bias"].add_(1.0)
+    inputs = torch.randn(2, 5, 3)
+    outputs = one_by_one(module)(fleet.tensors, inputs)
+    del before["1.num_batches_tracked"]  # a counter, which the module itself keeps
+    assert all(torch.equal(module.state_dict()[name], tensor) for name, tensor in before.items())
+    assert not torch.equal(fleet["1.running_mean"][0], before["1.running_mean"])
+    single = fleet.module(1, nn.Sequential(nn.Linear(3, 2), nn.BatchNorm1d(2)))
+    torch.testing.assert_close(outputs[1], single(inputs[1]))

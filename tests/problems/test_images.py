@@ -6,8 +6,9 @@ import torch
 from torch import nn
 from torch.func import vmap
 
-from comity.core.fleet import Fleet, forward
+from comity.core.fleet import Fleet
 from comity.core.phases import ClientModel, Phase
+from comity.core.running import forward
 from comity.datasets import images
 from comity.datasets.album import Album
 from comity.errors import UserError

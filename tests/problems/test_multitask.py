@@ -5,7 +5,8 @@ import pytest
 import torch
 from torch.func import vmap
 
-from comity.core.fleet import Fleet, forward
+from comity.core.fleet import Fleet
+from comity.core.running import forward
 from comity.datasets.album import Album
 from comity.errors import UserError
 from comity.problems import find

@@ -10,8 +10,8 @@ from torch import nn
 
 from comity.algorithms.base import Algorithm, Need, Round
 from comity.algorithms.registry import algorithm
-from comity.core.fleet import BATCH_NORM
 from comity.core.mixing import Mixing
+from comity.core.running import BATCH_NORM
 from comity.errors import UserError
 from comity.problems import Problem
 from comity.settings import setting

@@ -1,14 +1,15 @@
 """A fleet: n models of one architecture as one dict of stacked tensors, client first.
 
-All operations on parameters are here: running all models at once, mixing them (a small matrix
-times the fleet), and comparing them (a Gram or similarity matrix, blockwise). The rules of the
-algorithms therefore work on small matrices only, rows x givers or n x n.
+All operations on parameters are here: mixing them (a small matrix times the fleet), and comparing
+them (a Gram or similarity matrix, blockwise). The rules of the algorithms therefore work on small
+matrices only, rows x givers or n x n. Running all models at once: `comity.core.running`.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from fnmatch import fnmatchcase
 from math import ceil
 from typing import Any
@@ -16,11 +17,10 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call, vmap
 
 from comity.core.arithmetic import Arithmetic
 from comity.core.devices import CPU, in_double
-from comity.core.typing import AnyArray, BoolArray, FloatArray, IntArray, Tree
+from comity.core.typing import AnyArray, BoolArray, FloatArray, IntArray
 
 _ROWS = 8  # whole rows held at once
 _BLOCK, _COLUMNS = 256, 4096  # rows and columns of one matrix product
@@ -106,6 +106,33 @@ class Fleet(Arithmetic):
         rows_index = torch.as_tensor(index)
         return Fleet({name: tensor[rows_index] for name, tensor in self.tensors.items()})
 
+    def view(self, rows: Sequence[int] | IntArray) -> Fleet:
+        """Return some rows as `select` does, but only to look at.
+
+        Rows that follow each other, and one row that is asked for many times, are not copied.
+        """
+        index = np.asarray(rows, dtype=np.int64)
+        if (part := _consecutive(index)) is not None:
+            return Fleet({name: tensor[part] for name, tensor in self.tensors.items()})
+        if len(index) and (index == index[0]).all():
+            return Fleet(
+                {k: t[index[0]].expand(len(index), *t.shape[1:]) for k, t in self.tensors.items()}
+            )
+        return self.select(index)
+
+    @contextmanager
+    def borrowed(self, rows: IntArray) -> Iterator[Fleet]:
+        """Yield some rows, each asked for once, to be changed in place.
+
+        This fleet has the changes when the block ends; rows that follow each other are not copied.
+        """
+        if _consecutive(rows) is not None:
+            yield self.view(rows)
+            return
+        copies = self.select(rows)
+        yield copies
+        self.put(rows, copies)
+
     def put(self, rows: Sequence[int] | IntArray, other: Fleet) -> None:
         """Overwrite some rows in place; tensors shared by `select` need no copy.
 
@@ -166,10 +193,14 @@ class Fleet(Arithmetic):
         """Return a mask (n) of the rows that hold only finite numbers."""
         good = torch.ones(self.size, dtype=torch.bool)
         for tensor in self.tensors.values():
-            # extremes are finite only if every entry is, and need no mask as large as the tensor
-            if tensor.numel():
-                least, most = tensor.reshape(self.size, -1).aminmax(dim=1)
-                good &= torch.isfinite(least) & torch.isfinite(most)
+            # a sum is finite only if every term is, and needs no mask as large as the tensor
+            flat = tensor.reshape(self.size, -1)
+            finite = torch.isfinite(flat.sum(dim=1))
+            if flat.numel() and not bool(finite.all()):
+                # finite terms may add up to more than a float32 holds
+                least, most = flat.aminmax(dim=1)
+                finite = torch.isfinite(least) & torch.isfinite(most)
+            good &= finite
         return np.asarray(good.numpy(force=True), dtype=np.bool_)
 
     # -- the algebra of the server ---------------------------------------------------------
@@ -307,100 +338,8 @@ def _smallest(rows: Tensor, after: int) -> Tensor:
     return rows[:, after, None]
 
 
-# -- running all models of a fleet at once -------------------------------------------------
-
-_CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
-BATCH_NORM = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
-"""Layers that keep statistics of batches; those that normalise layers or groups keep none."""
-_POINTWISE = (nn.ReLU, nn.Tanh, nn.Sigmoid, nn.GELU, nn.ELU, nn.SiLU, nn.Identity)
-
-
-class _StackedLinear(torch.autograd.Function):
-    """n linear layers at once.
-
-    Autograd's own backward of ``baddbmm`` returns the weight gradient transposed, so that all
-    later steps (clipping, Adam) stride through memory: three times slower in all.
-    """
-
-    @staticmethod
-    def forward(ctx: Any, inputs: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-        ctx.save_for_backward(inputs, weight)
-        return torch.baddbmm(bias.unsqueeze(1), inputs, weight.transpose(1, 2))
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
-        (grad,) = grads
-        inputs, weight = ctx.saved_tensors
-        upstream = torch.bmm(grad, weight) if ctx.needs_input_grad[0] else None
-        if not ctx.needs_input_grad[1]:  # frozen layer: the gradient only passes through
-            return upstream, None, None
-        return upstream, torch.bmm(grad.transpose(1, 2), inputs), grad.sum(1)
-
-
-def convolves(module: nn.Module) -> bool:
-    """Return whether a network has convolutions: it then runs faster client by client."""
-    return any(isinstance(part, _CONVOLUTIONS) for part in module.modules())
-
-
-def forward(module: nn.Module) -> Callable[[Tree, Tensor], Tensor]:
-    """Return a function ``(stacked parameters, inputs (n, batch, ...)) -> (n, batch, ...)``.
-
-    Plain chains of linear and pointwise layers run as batched matrix products. Networks with
-    convolutions run client by client, which is faster than one grouped convolution. Any other
-    module is mapped over the client axis with ``torch.func``.
-
-    Args:
-        module: The architecture; its own parameters are not used.
-    """
-    if convolves(module):
-        return one_by_one(module)
-    layers = list(module.named_children())
-    if isinstance(module, nn.Sequential) and all(
-        isinstance(layer, _POINTWISE) or (isinstance(layer, nn.Linear) and layer.bias is not None)
-        for _, layer in layers
-    ):
-
-        def chain(tensors: Tree, inputs: Tensor) -> Tensor:
-            for name, layer in layers:
-                if isinstance(layer, nn.Linear):
-                    weight, bias = tensors[f"{name}.weight"], tensors[f"{name}.bias"]
-                    inputs = _StackedLinear.apply(inputs, weight, bias)  # type: ignore[no-untyped-call]
-                else:
-                    inputs = layer(inputs)
-            return inputs
-
-        return chain
-
-    def one(tensors: Tree, inputs: Tensor) -> Tensor:
-        outputs: Tensor = functional_call(module, tensors, (inputs,))
-        return outputs
-
-    def mapped(tensors: Tree, inputs: Tensor) -> Tensor:
-        outputs: Tensor = vmap(one)(tensors, inputs)
-        return outputs
-
-    return mapped
-
-
-def unbound(tensors: Tree) -> list[Tree]:
-    """Return stacked tensors client by client.
-
-    ``unbind`` instead of indexing: the backward of an index makes a whole stack of zeros per
-    client.
-    """
-    parts = {name: tensor.unbind(0) for name, tensor in tensors.items()}
-    count = len(next(iter(parts.values())))
-    return [{name: part[row] for name, part in parts.items()} for row in range(count)]
-
-
-def one_by_one(module: nn.Module) -> Callable[[Tree, Tensor], Tensor]:
-    """Return the function of `forward` as a plain loop over the clients, for any module."""
-
-    def looped(tensors: Tree, inputs: Tensor) -> Tensor:
-        outputs = [
-            functional_call(module, parameters, (inputs[row],))
-            for row, parameters in enumerate(unbound(tensors))
-        ]
-        return torch.stack(outputs)
-
-    return looped
+def _consecutive(rows: IntArray) -> slice | None:
+    """Return rows that follow each other as a slice, else None."""
+    if not len(rows) or (np.diff(rows) != 1).any():
+        return None
+    return slice(int(rows[0]), int(rows[-1]) + 1)

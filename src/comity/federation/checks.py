@@ -30,7 +30,7 @@ LONGEST = 1e18
 """Largest length of an update: squares of longer ones overflow in float32."""
 FACTOR = 1e4
 """Largest length of an update in usual lengths, or in lengths of the initial model."""
-_ROWS = 8  # whole rows held in float64 at once
+_NUMBERS = 2**20  # numbers held in float64 at once, in whole rows: they fit into caches
 
 
 def possible(name: str, values: FloatArray, finite: bool = True) -> BoolArray:
@@ -73,11 +73,12 @@ def lengths(models: Fleet, start: Fleet | None = None) -> FloatArray:
     """
     squares = np.zeros(len(models))
     for name, tensor in models.tensors.items():
-        for at in range(0, len(models), _ROWS):
-            rows = slice(at, at + _ROWS)
-            block = tensor[rows].cpu().double()  # not every device has float64
+        count = max(1, _NUMBERS // tensor.shape[1:].numel())
+        for at in range(0, len(models), count):
+            rows = slice(at, at + count)
+            block = tensor[rows].cpu().to(torch.float64, copy=True)  # not every device has it
             if start is not None:
-                block = block - start[name][rows].cpu()
+                block -= start[name][rows].cpu()
             squares[rows] += torch.linalg.vector_norm(block.flatten(1), dim=1).square().numpy()
     return np.sqrt(squares)
 

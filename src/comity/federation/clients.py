@@ -175,13 +175,14 @@ class Clients:
         declined, value = np.zeros(len(rows), dtype=bool), None
         if models is not None:
             self._uplink.received(rows, models)
-            before = self._models.select(rows).clone()
+            guarded = guarded and self.configuration.guard
+            before = self._models.select(rows).clone() if guarded else None
             self._models.put(rows, self._delivered(rows, models))
             value = self._validate(rows, delivered=True)
-            if guarded:
+            if before is not None:
                 declined = self._selection.declines(rows, value)
-            back = np.flatnonzero(declined)
-            self._models.put(rows[back], before.select(back))
+                back = np.flatnonzero(declined)
+                self._models.put(rows[back], before.select(back))
             accepted = np.flatnonzero(~declined)
             self._learner.receive(rows[accepted], models.select(accepted))
             self._selection.received(rows, value, declined)

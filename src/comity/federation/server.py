@@ -132,7 +132,7 @@ class Server:
         """Return the server models of some clients; None before anything was mixed."""
         if self._rows is None or not self.algorithm.communicates:
             return None
-        return self._rows.select([self._route[client] for client in clients])
+        return self._rows.view([self._route[client] for client in clients])
 
     def _with_waiting(self, request: RoundRequest, models: Mapping[int, Fleet]) -> RoundRequest:
         """Return a request with the models that clients were sent earlier, as far as any were."""

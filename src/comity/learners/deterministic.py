@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from comity.core.fleet import forward
+from comity.core.running import forward
 from comity.core.storage import strip_prefix
 from comity.core.typing import Tree
 

@@ -13,8 +13,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from comity.core.fleet import forward
 from comity.core.phases import Phase
+from comity.core.running import forward
 from comity.core.typing import AnyArray, IntArray, Tree
 from comity.errors import UserError
 from comity.learners.base import LearnerContext

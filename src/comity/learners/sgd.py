@@ -22,14 +22,14 @@ def sgd_step(
     Args:
         tensors: θ, stacked tensors, which are changed.
         grads: g, one per tensor.
-        moments: m, one per tensor, which are changed unless ``mu`` is 0.
+        moments: m, one per tensor, which are changed; none where ``mu`` is 0.
         rate: η, the step size.
         mu: μ, the momentum.
         weight_decay: δ.
     """
-    for tensor, gradient, moment in zip(tensors, grads, moments, strict=True):
+    for place, (tensor, gradient) in enumerate(zip(tensors, grads, strict=True)):
         if weight_decay:
             gradient = gradient + weight_decay * tensor
         if mu:
-            gradient = moment.mul_(mu).add_(gradient)
+            gradient = moments[place].mul_(mu).add_(gradient)
         tensor.sub_(gradient, alpha=rate)

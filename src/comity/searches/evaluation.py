@@ -17,7 +17,8 @@ from torch import Tensor
 from torch.func import vmap
 
 from comity.core.devices import in_double, moved
-from comity.core.fleet import Fleet, convolves, forward
+from comity.core.fleet import Fleet
+from comity.core.running import convolves, forward
 from comity.core.typing import AnyArray, FloatArray
 from comity.problems import DataProblem, EnvironmentProblem
 from comity.problems.data import batch_of

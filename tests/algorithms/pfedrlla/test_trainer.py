@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from comity.algorithms.pfedrlla.trainer import AdamTrainer
-from comity.core.fleet import forward
+from comity.core.running import forward
 
 
 def test_its_steps_are_adams():

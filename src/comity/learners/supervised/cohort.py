@@ -48,10 +48,12 @@ class Cohort:
     """Tensors that the hooks of a phase may look at, without the random numbers of a step."""
     linear: bool = False
     """Whether the aims are plain weights, whatever the scalarisation of the settings."""
+    trained: tuple[str, ...] = ()
+    """Names of the tensors that the phase trains."""
     first: Tree = field(default_factory=dict)
-    """First moments of the optimiser, for the tensors that the phase trains."""
+    """First moments of the optimiser, for the tensors that the phase trains, if it has any."""
     second: Tree = field(default_factory=dict)
-    """Second moments of the optimiser."""
+    """Second moments of the optimiser, if it has any."""
     batches: Tensor = field(default_factory=lambda: torch.zeros(0))
     """Index of the batches of all steps (models, steps, batch)."""
     drawn: Tree = field(default_factory=dict)

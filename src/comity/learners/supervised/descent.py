@@ -109,8 +109,11 @@ class Descent:
         if weights is not None:
             cohort.view, cohort.linear = cohort.view._replace(aims=weights), True
         names = [n for n in self._stack.trained if any(fnmatchcase(n, p) for p in phase.train)]
-        cohort.first = {name: torch.zeros_like(cohort.tensors[name]) for name in names}
-        cohort.second = {name: torch.zeros_like(cohort.tensors[name]) for name in names}
+        cohort.trained, adam = tuple(names), self.settings.optimiser == "adam"
+        if adam or self.settings.momentum:
+            cohort.first = {name: torch.zeros_like(cohort.tensors[name]) for name in names}
+        if adam:
+            cohort.second = {name: torch.zeros_like(cohort.tensors[name]) for name in names}
         cohort.batches = batches
         if phase.surveyed:
             cohort.survey_gradients = _weighted(
@@ -141,7 +144,7 @@ class Descent:
     def _steps(self, cohort: Cohort, phase: Phase, begin: IntArray, count: int, round: int) -> None:
         """Take ``count`` steps with all models of a cohort, each from its own step ``begin``."""
         s, owners = self.settings, cohort.owners
-        names = list(cohort.first)
+        names = cohort.trained
         trained = [cohort.tensors[name] for name in names]
         first, second = list(cohort.first.values()), list(cohort.second.values())
         adam = Adam(trained, first, second, s.weight_decay) if s.optimiser == "adam" else None
@@ -326,7 +329,7 @@ class Descent:
     def _received(self, plan: PhasePlan) -> tuple[Tree, Tree]:
         """Return what each model's owner received, and what was broadcast to it."""
         task, places = plan.task, plan.places
-        received = task.start.group(*self._stack.trained).select(plan.owners).tensors
+        received = task.start.group(*self._stack.trained).view(plan.owners).tensors
         broadcast = {
             k: torch.as_tensor(v[places], dtype=torch.float32) for k, v in task.broadcast.items()
         }

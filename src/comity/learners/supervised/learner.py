@@ -17,8 +17,9 @@ from torch import Tensor
 from torch.func import vmap
 
 from comity.core.devices import in_double
-from comity.core.fleet import BATCH_NORM, Fleet
+from comity.core.fleet import Fleet
 from comity.core.phases import Phase, Update
+from comity.core.running import BATCH_NORM
 from comity.core.typing import AnyArray, FloatArray, IntArray, NamedArrays, Tree
 from comity.errors import UserError
 from comity.learners.base import LearnerContext, Task
@@ -238,10 +239,10 @@ class Supervised:
                 steps = np.minimum(steps, phase.steps)
             self._optimiser_steps[rows] += steps
             for places in self._cohorts(rows, steps):
-                models, weights = fleet.select(rows[places]), self._warm_up(task.round, places)
+                weights = self._warm_up(task.round, places)
                 plan = PhasePlan(task, number, rows[places], places, steps[places], weights)
-                self._run(models, plan)
-                fleet.put(rows[places], models)
+                with fleet.borrowed(rows[places]) as models:
+                    self._run(models, plan)
         self._steps[rows] = np.maximum(self._steps[rows], task.goal)
 
     def _now(self, phase: Phase, task: Task) -> bool:
@@ -281,11 +282,10 @@ class Supervised:
         self._optimiser_steps[rows] = steps
         for places in self._cohorts(rows, steps):
             inside = (places[:, None] * count + np.arange(count)).ravel()
-            models = copies.select(inside)
             weights = torch.eye(count).repeat(len(places), 1)
             owners, lines = np.repeat(rows[places], count), np.repeat(places, count)
-            self._run(models, PhasePlan(task, 0, owners, lines, steps[lines], weights))
-            copies.put(inside, models)
+            with copies.borrowed(inside) as models:
+                self._run(models, PhasePlan(task, 0, owners, lines, steps[lines], weights))
         self._steps[rows] = np.maximum(self._steps[rows], task.goal)
         return copies
 

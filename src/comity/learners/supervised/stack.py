@@ -12,9 +12,10 @@ from torch import Tensor
 from torch.func import functional_call, vmap
 
 from comity.core.devices import in_double
-from comity.core.fleet import Fleet, convolves, forward, one_by_one, unbound
+from comity.core.fleet import Fleet
 from comity.core.phases import Batch, View
 from comity.core.rng import torch_seeded
+from comity.core.running import convolves, forward, one_by_one, stacked, unbound
 from comity.core.typing import AnyArray, FloatArray, IntArray, Tree
 from comity.learners.base import LearnerContext
 from comity.learners.supervised.client_data import ClientData
@@ -194,8 +195,8 @@ class NetworkStack:
             with self._seeded(place, owners, draw):
                 results.append(hook(*client))
         if isinstance(results[0], dict):
-            return {name: torch.stack([r[name] for r in results]) for name in results[0]}
-        return torch.stack(results)
+            return {name: stacked([r[name] for r in results]) for name in results[0]}
+        return stacked(results)
 
     def view(self, tensors: ViewTensors) -> View:
         """Return the view of one client; made inside a mapped hook."""
