@@ -12,7 +12,7 @@ import re
 import socket
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from queue import SimpleQueue
 from threading import Lock
@@ -160,9 +160,10 @@ class Cluster:
                     self.workers()
                     looked = time.monotonic()
         finally:
-            self.client.unsubscribe_topic(topic)
-            if pending:
-                self.client.cancel(futures, force=True)
+            with suppress(OSError, TimeoutError):  # of a scheduler that is gone
+                self.client.unsubscribe_topic(topic)
+                if pending:
+                    self.client.cancel(futures, force=True)
 
     def _check(self, name: str, future: Any) -> None:
         """Raise the error with which a job ended, if it did."""
