@@ -38,8 +38,8 @@ PROBLEM = find("german-credit-gender-dp")
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    """Three workers on this machine."""
-    with Cluster("local:3") as connected:
+    """Two workers on this machine."""
+    with Cluster("local:2") as connected:
         yield connected
 
 
@@ -102,7 +102,7 @@ def test_a_run_goes_on_without_a_killed_worker(cluster, tmp_path, monkeypatch, c
 
 def test_a_search_spreads_its_clients(cluster, tmp_path):
     values = {
-        **{"problem": "tiny-people", "iterations": 2, "candidates": 2, "rounds": 1, "seed": 1},
+        **{"problem": "tiny-people", "iterations": 2, "candidates": 1, "rounds": 1, "seed": 1},
         **{"clients": 2, "algorithm": "fedavg", "chunk": 1, "control": False},
     }
     here = execute_search(start_search(values, tmp_path / "here"))

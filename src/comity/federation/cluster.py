@@ -12,7 +12,7 @@ import re
 import socket
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from queue import SimpleQueue
 from threading import Lock
@@ -33,6 +33,10 @@ A file server frees the locks of a machine that died within this time: see docs/
 _CONNECT = 10.0  # seconds until a scheduler must have answered
 _PAUSE = 0.02  # seconds between looks at jobs
 _LOOK = 1.0  # seconds between looks at the list of workers
+_PRELOAD = """import signal
+for number in (signal.SIGINT, signal.SIGHUP):
+    signal.signal(number, signal.SIG_IGN)
+"""  # in workers on this machine: the main process deals with Ctrl-C
 
 Send = Callable[[Any], None]
 """Brings a value from a job to the process that waits for it."""
@@ -91,9 +95,10 @@ class Cluster:
                 threads_per_worker=1,
                 processes=True,
                 memory_limit=0,  # as of the embedded engine's processes
-                dashboard_address=":0",
+                dashboard_address="127.0.0.1:0",
                 security=True,  # temporary certificates: other users of the machine stay out
                 silence_logs=logging.CRITICAL,
+                preload=[_PRELOAD],
             )
         place = self._own or self.address
         try:
@@ -160,9 +165,10 @@ class Cluster:
                     self.workers()
                     looked = time.monotonic()
         finally:
-            self.client.unsubscribe_topic(topic)
-            if pending:
-                self.client.cancel(futures, force=True)
+            with suppress(OSError, TimeoutError):  # of a scheduler that is gone
+                self.client.unsubscribe_topic(topic)
+                if pending:
+                    self.client.cancel(futures, force=True)
 
     def _check(self, name: str, future: Any) -> None:
         """Raise the error with which a job ended, if it did."""
