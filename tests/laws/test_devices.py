@@ -50,7 +50,10 @@ HOST = (
 )
 """Functions that make tensors of the CPU on every device, and why; beside them only arrays do."""
 EAGER = {
-    "pfedrlla": {"warmup": 0, "every": 1, "batch_size": 2},
+    "pfedrlla": {
+        **{"warmup": 0, "every": 1, "batch_size": 2},
+        **{"agent_steps": 1, "encoder_steps": 1},
+    },
     "fedpref": {"threshold": 1e9, "patience": 1, "top_r": 0.4},
     "cfl": {"threshold": 1e9, "patience": 1},
 }
@@ -103,11 +106,12 @@ def assert_all_there(configuration: Configuration, atol: float = 0.0) -> None:
         np.testing.assert_allclose(actual[name], array, rtol=0, atol=atol, err_msg=name)
 
 
-@pytest.mark.parametrize(("algorithm", "problem"), [*CASES, *CONTINUOUS], ids="-".join)
-def test_every_algorithm_is_on_the_device_alone(algorithm, problem):
+@pytest.mark.parametrize("case", [*CASES, *CONTINUOUS], ids="-".join)
+def test_every_algorithm_is_on_the_device_alone(case):
+    algorithm, problem = case
     values = settings_of(algorithm, problem) | {algorithm: EAGER.get(algorithm, {})}
-    # an LSTM's cell is one operation on GPUs, and several on CPUs
-    assert_all_there(tiny(**values, rounds=2), atol=1e-5 if algorithm == "pfedrlla" else 0.0)
+    # an LSTM's cell is one operation on GPUs and several on CPUs, and Adam makes steps of the rest
+    assert_all_there(tiny(**values, rounds=2), atol=1e-3 if algorithm == "pfedrlla" else 0.0)
 
 
 @pytest.mark.parametrize("name", sorted(HOSTS))
