@@ -19,7 +19,7 @@ from torch.func import functional_call, vmap
 
 from comity.core.arithmetic import Arithmetic
 from comity.core.devices import CPU, in_double
-from comity.core.typing import AnyArray, BoolArray, FloatArray, IntArray, Tree
+from comity.core.typing import AnyArray, BoolArray, FloatArray, IntArray, NamedArrays, Tree
 
 _ROWS = 8  # whole rows held at once
 _BLOCK, _COLUMNS = 256, 4096  # rows and columns of one matrix product
@@ -69,6 +69,10 @@ class Fleet(Arithmetic):
         tensors = {name: torch.as_tensor(array.copy()) for name, array in arrays.items()}
         return cls(tensors) if tensors else None
 
+    def arrays(self) -> NamedArrays:
+        """Return plain stacked arrays, as `from_arrays` takes them; on the CPU in shared memory."""
+        return {name: tensor.numpy(force=True) for name, tensor in self.tensors.items()}
+
     def __len__(self) -> int:
         return self.size
 
@@ -80,7 +84,7 @@ class Fleet(Arithmetic):
 
     def __getstate__(self) -> dict[str, Any]:
         """Return plain arrays: between processes fleets travel by value."""
-        return {name: tensor.numpy(force=True) for name, tensor in self.tensors.items()}
+        return self.arrays()
 
     def __setstate__(self, arrays: dict[str, Any]) -> None:
         self.__init__({k: torch.as_tensor(a) for k, a in arrays.items()})  # type: ignore[misc]
