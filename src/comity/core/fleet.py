@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from comity.core.arithmetic import Arithmetic
 from comity.core.devices import CPU, in_double
-from comity.core.typing import AnyArray, BoolArray, FloatArray, IntArray
+from comity.core.typing import AnyArray, BoolArray, FloatArray, IntArray, NamedArrays
 
 _ROWS = 8  # whole rows held at once
 _BLOCK, _COLUMNS = 256, 4096  # rows and columns of one matrix product
@@ -70,6 +70,10 @@ class Fleet(Arithmetic):
         tensors = {name: torch.as_tensor(array.copy()) for name, array in arrays.items()}
         return cls(tensors) if tensors else None
 
+    def arrays(self) -> NamedArrays:
+        """Return plain stacked arrays, as `from_arrays` takes them; on the CPU in shared memory."""
+        return {name: tensor.numpy(force=True) for name, tensor in self.tensors.items()}
+
     def __len__(self) -> int:
         return self.size
 
@@ -81,7 +85,7 @@ class Fleet(Arithmetic):
 
     def __getstate__(self) -> dict[str, Any]:
         """Return plain arrays: between processes fleets travel by value."""
-        return {name: tensor.numpy(force=True) for name, tensor in self.tensors.items()}
+        return self.arrays()
 
     def __setstate__(self, arrays: dict[str, Any]) -> None:
         self.__init__({k: torch.as_tensor(a) for k, a in arrays.items()})  # type: ignore[misc]

@@ -357,9 +357,7 @@ class Server:
         fleets = {"rows": self._rows, "uploads": self._uploads, "posted": self._posted}
         for name, fleet in fleets.items():
             if fleet is not None:
-                tensors.update(
-                    {f"{name}/{k}": t.numpy(force=True) for k, t in fleet.tensors.items()}
-                )
+                tensors |= add_prefix(fleet.arrays(), f"{name}/")
         algorithm = self._rule_state()
         arrays = {k: v for k, v in algorithm.items() if isinstance(v, np.ndarray)}
         tensors |= add_prefix(arrays, "algorithm/")

@@ -46,7 +46,7 @@ class Uplink:
         """The base, by name, one row per client."""
         if self._posted is None:
             return {}
-        return {name: tensor.numpy(force=True) for name, tensor in self._posted.tensors.items()}
+        return self._posted.arrays()
 
     def received(self, rows: IntArray, models: Fleet) -> None:
         """Take delivered models as the base, also where a client declines them.
