@@ -43,7 +43,7 @@ from rich.table import Table
 from torch import Tensor
 from torch.func import functional_call, grad, vmap
 
-from benchmarks.tabular_referees import flower
+from benchmarks.tabular_referees import flower, processor, spread
 from comity.algorithms.wrappers.confree import direction
 from comity.configuration import Configuration, configure
 from comity.core.fleet import Fleet
@@ -222,13 +222,15 @@ def show_rounds(console: Console, problem: str, clients: int, repeats: int, flow
         else:
             times["Flower"] = [run["cpu_seconds_per_client_round"]]
     table = Table(title=f"{problem}, {clients} clients, one pass a round")
-    for heading in ("", "client-rounds per CPU second", "times the plain loop"):
+    headings = ("", "CPU ms per client and round", "plain loop / it", "Flower / it")
+    for heading in headings:
         table.add_column(heading, justify="right" if heading else "left")
     for name, seconds in times.items():
-        ratios = sorted(p / s for p, s in zip(times["plain loop"], seconds, strict=False))
-        ratio = median(times["plain loop"]) / median(seconds)
-        spread = f" ({ratios[0]:.2f} to {ratios[-1]:.2f})" if len(seconds) > 1 else ""
-        table.add_row(name, f"{1 / median(seconds):.2f}", f"{ratio:.2f}{spread}")
+        ratios = [p / s for p, s in zip(times["plain loop"], seconds, strict=False)]
+        of_flower = [median(times["Flower"]) / s for s in seconds] if "Flower" in times else []
+        shown = f"{1000 * median(seconds):.1f} ({1000 * min(seconds):.1f} to "
+        shown += f"{1000 * max(seconds):.1f})"
+        table.add_row(name, shown, spread(ratios), spread(of_flower) if of_flower else "–")
     console.print(table)
 
 
@@ -264,11 +266,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--problem", default="cifar10-small")
     parser.add_argument("--clients", type=int, default=20)
-    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--only", default="rounds,stack,server,memory")
     parser.add_argument("--no-flower", action="store_true")
     options = parser.parse_args()
     console, parts = Console(), options.only.split(",")
+    console.print(processor())
     if "rounds" in parts:
         size = options.problem, options.clients, options.repeats
         show_rounds(console, *size, flowers=not options.no_flower)

@@ -9,6 +9,7 @@ short trainings). Each side is one process with one thread, measured by its CPU 
 system) from start to end, so the figures also hold on a busy machine.
 
     python -m benchmarks.morl_speed [--steps N] [--problems NAME ...] [--clients N]
+        [--repeats N]
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import sys
 import tempfile
 import time
 from math import ceil
+from statistics import median
 from typing import Any
 
 SIZES = {
@@ -173,6 +175,7 @@ def main() -> None:
     parser.add_argument("--problems", nargs="+", default=list(SIZES), metavar="NAME")
     parser.add_argument("--steps", type=int, help="environment steps a client")
     parser.add_argument("--clients", type=int)
+    parser.add_argument("--repeats", type=int, default=1, help="turns, of which medians are shown")
     parser.add_argument("--child", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.child:
@@ -183,8 +186,11 @@ def main() -> None:
     from rich.console import Console
     from rich.table import Table
 
+    from benchmarks.tabular_referees import processor, spread
+
     console = Console()
-    console.width = max(console.width, 120)
+    console.width = max(console.width, 140)
+    console.print(processor())
     table = Table(title="Training reinforcement learning clients, one thread")
     for heading in ("problem", "side"):
         table.add_column(heading, no_wrap=True)
@@ -206,12 +212,13 @@ def main() -> None:
         starts = full[PEER]["settings"]["learning_starts"]
         shorts.append(starts if 0 < starts < steps else max(steps // 8, 1))
         less = jobs(name, clients, shorts[-1])
-        seconds: dict[str, float] = {}
-        update: dict[str, float] = {}
+        seconds: dict[str, list[float]] = {row: [] for row in full}
+        update: dict[str, list[float]] = {row: [] for row in full}
         expected: float | None = None
-        for row in full:
+        for row in [*full] * arguments.repeats:
             with console.status(f"{name}: {row}"):
-                seconds[row], values = measure(row, full[row])
+                spent, values = measure(row, full[row])
+                seconds[row].append(spent)
                 drawing.append(values["drawing"])
                 if row != "Comity fedpref":  # its lengths differ by more than updates
                     if values["updates"] != (expected := expected or values["updates"]):
@@ -219,17 +226,20 @@ def main() -> None:
                     short, values_less = measure(row, less[row])
                     updates = (values["updates"] - values_less["updates"]) * clients
                     if updates:
-                        update[row] = 1000 * (seconds[row] - short) / updates
+                        update[row].append(1000 * (spent - short) / updates)
+        for row in full:
             table.add_row(
                 name,
                 row,
                 str(clients),
                 str(steps),
-                f"{seconds[row]:.1f}",
-                f"{1000 * seconds[row] / clients / steps:.3f}",
-                f"{seconds[PEER] / seconds[row]:.1f}x",
-                f"{update[row]:.2f}" if row in update else "",
-                f"{update[PEER] / update[row]:.1f}x" if row in update else "",
+                f"{median(seconds[row]):.1f}",
+                f"{1000 * median(seconds[row]) / clients / steps:.3f}",
+                spread([p / s for p, s in zip(seconds[PEER], seconds[row], strict=True)]),
+                f"{median(update[row]):.2f}" if update[row] else "",
+                spread([p / u for p, u in zip(update[PEER], update[row], strict=True)])
+                if update[row]
+                else "",
             )
         table.add_section()
     console.print(table)

@@ -12,12 +12,15 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
+import platform
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import torch
@@ -156,6 +159,20 @@ def _install(environment: Path, python: Path) -> str:
             if done.returncode:
                 return f"Flower {FLOWER} could not be installed: {_last_line(done.stderr)}"
     return ""
+
+
+def processor() -> str:
+    """Return the name of the processor, and its number of cores."""
+    lines = Path("/proc/cpuinfo").read_text().splitlines() if sys.platform == "linux" else []
+    values = dict(map(str.strip, line.split(":", 1)) for line in lines if ":" in line)
+    family = f"family {values.get('cpu family')}, model {values.get('model')}"
+    name = f"{values['model name']} ({family})" if "model name" in values else platform.processor()
+    return f"{name}, {os.cpu_count()} cores"
+
+
+def spread(ratios: Sequence[float]) -> str:
+    """Return the median of the ratios of several turns, and their range."""
+    return f"{median(ratios):.2f}x ({min(ratios):.2f} to {max(ratios):.2f})"
 
 
 def _last_line(text: str) -> str:

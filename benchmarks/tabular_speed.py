@@ -31,7 +31,7 @@ from torch import Tensor, nn
 
 from benchmarks import flower_referee
 from benchmarks.flower_referee import BATCH, INPUTS, LEARNING_RATE, ROWS
-from benchmarks.tabular_referees import data_loader_loop, flower, plain_loop
+from benchmarks.tabular_referees import data_loader_loop, flower, plain_loop, processor, spread
 from comity.configuration import configure
 from comity.core.phases import Batch
 from comity.core.threads import limited
@@ -151,13 +151,13 @@ def shown(title: str, times: dict[str, list[float]], flowers: list[dict[str, Any
     if flowers:
         rows["Flower"] = [run["cpu_seconds_per_client_round"] for run in flowers]
     for name, seconds in rows.items():
-        ratio = median(p / s for p, s in zip(times["plain loop"], seconds, strict=False))
+        ratios = [p / s for p, s in zip(times["plain loop"], seconds, strict=False)]
         others = median(rows["Flower"]) / median(seconds) if flowers else None
         table.add_row(
             name,
             f"{1000 * median(seconds):.3f}",
             f"{1000 * min(seconds):.3f} to {1000 * max(seconds):.3f}",
-            f"{ratio:.1f}x",
+            spread(ratios),
             "–" if others is None else f"{others:.1f}x",
         )
     return table
@@ -165,12 +165,13 @@ def shown(title: str, times: dict[str, list[float]], flowers: list[dict[str, Any
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--no-flower", action="store_true")
     parser.add_argument("--cases", default="10x25,10x1,50x25", help="clients x local steps")
     arguments = parser.parse_args()
     console = Console()
+    console.print(processor())
     for case in arguments.cases.split(","):
         clients, local_steps = map(int, case.split("x"))
         rounds = arguments.rounds if local_steps > 1 else 5 * arguments.rounds

@@ -178,3 +178,16 @@ def test_the_module_has_its_own_tensors_back_after_it_ran_with_others():
     assert not torch.equal(fleet["1.running_mean"][0], before["1.running_mean"])
     single = fleet.module(1, nn.Sequential(nn.Linear(3, 2), nn.BatchNorm1d(2)))
     torch.testing.assert_close(outputs[1], single(inputs[1]))
+
+
+@pytest.mark.parametrize("inputs", [2, 3, 4])
+def test_gradients_of_all_models_are_those_of_each_alone(inputs):
+    module = nn.Sequential(nn.Linear(inputs, 4), nn.ReLU(), nn.Linear(4, 2))
+    fleet, x = Fleet.of(module, 2), torch.randn(2, 6, inputs)
+    leaves = {name: tensor.requires_grad_() for name, tensor in fleet.tensors.items()}
+    grads = torch.autograd.grad(forward(module)(leaves, x).square().sum(), [*leaves.values()])
+    for row in range(2):
+        single = torch.autograd.grad(module(x[row]).square().sum(), [*module.parameters()])
+        for gradient, expected in zip(grads, single, strict=True):
+            torch.testing.assert_close(gradient[row], expected)
+            assert gradient.is_contiguous()
