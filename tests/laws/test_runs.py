@@ -625,10 +625,12 @@ def test_9_the_test_is_used_once_at_the_end(plain, monkeypatch, tmp_path):
 
     monkeypatch.setattr(learner, "evaluate", watching)
     monkeypatch.setattr(learner, "evaluate_preferences", evaluation_preferences)
-    execute(Run.create(tmp_path / "run", tiny(**plain, chunk=4)))
-    assert purposes.count("test") == 2, "once for the kept models, once for the last ones"
+    configuration = tiny(**plain, chunk=4)
+    execute(Run.create(tmp_path / "run", configuration))
+    tests = ["test"] * (2 if configuration.keep == "best" else 1)
+    assert purposes.count("test") == len(tests), "once for the kept models, once for the last ones"
     acting = isinstance(find_problem(plain["problem"]), EnvironmentProblem)
-    end = ["test", "test"] if acting else ["test", "test", "everyone"]
+    end = tests if acting else [*tests, "everyone"]
     assert purposes[-len(end) :] == end
     assert set(purposes[: -len(end)]) == {"validation"}
     takes_any = find(plain["algorithm"])().evaluation_preferences(2, "test") is not None
