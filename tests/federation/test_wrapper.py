@@ -27,10 +27,13 @@ from tests.laws.conftest import data_of
 from tests.tiny import tiny
 
 HOSTS = [
-    *("apfl", "ditto", "fedala", "fedavg", "fedbabu", "fedcp", "fedpac", "fedphp", "fedprox"),
-    *("fedrep", "fedrod"),
+    *("apfl", "ditto", "fedadagrad", "fedadam", "fedala", "fedavg", "fedavgm", "fedbabu", "fedcp"),
+    *("fedpac", "fedphp", "fedprox", "fedrep", "fedrod", "fedyogi"),
 ]
-OTHERS = ["cfl", "fedamp", "fedfomo", "fedpref", "matfl", "no-communication"]
+OTHERS = [
+    *("cfl", "fedamp", "fedfomo", "fednova", "fedpref", "matfl", "no-communication", "q-fedavg"),
+    "scaffold",
+]
 
 
 @pytest.fixture(autouse=True)
