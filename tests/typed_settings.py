@@ -31,6 +31,8 @@ TYPES = {
     "privacy": "PrivacySettings",
 }
 """Types that users may give in more forms than settings keep."""
+PERSONALISED = "personalised models"
+"""Place of the algorithms that have a module of their own."""
 OWN = ("algorithm", "seed", "preferences", "links")
 """Settings that a run has otherwise than a comparison or a search."""
 COMPARED = """
@@ -58,17 +60,21 @@ def sources() -> dict[str, str]:
     run = {each.name: each for each in describe(Configuration) if each.name in RUN_SETTINGS}
     shared = [run[name] for name in run if name not in (*OWN, "problem")]
     tables = _tables(shipped | learners | wrappers())
-    names = _names(shipped), _names(parts)
+    personal = {k: v for k, v in shipped.items() if v.declaration.place == PERSONALISED}
+    others = {k: v for k, v in shipped.items() if k not in personal}
+    names = _names(others), _names(parts), _names(personal)
     head = (
         "from __future__ import annotations\n\n"
         "from collections.abc import Mapping, Sequence\n"
         "from typing import Any, Literal, TypedDict\n\n"
         "from comity.algorithms import Algorithm\n"
         f"from comity.api.typed.algorithms import {', '.join(names[0])}\n"
-        f"from comity.api.typed.parts import {', '.join(names[1])}\n\n"
+        f"from comity.api.typed.parts import {', '.join(names[1])}\n"
+        f"from comity.api.typed.personalised import {', '.join(names[2])}\n\n"
     )
     return {
-        "algorithms": _module("Settings of each algorithm.", shipped),
+        "algorithms": _module("Settings of each algorithm but for personalised ones.", others),
+        "personalised": _module("Settings of each personalised algorithm.", personal),
         "parts": _module("Settings of learners, wrappers, generators and privacy.", parts),
         "run": f'"""Settings of runs, comparisons and searches."""\n\n{head}\n'
         + _class("SharedSettings", "TypedDict", "Settings of runs and searches.", shared, tables)

@@ -1,4 +1,4 @@
-"""Settings of each algorithm."""
+"""Settings of each algorithm but for personalised ones."""
 
 from __future__ import annotations
 
@@ -10,55 +10,6 @@ class AgnosticFairPooledSettings(TypedDict, total=False):
 
     strength: float
     """Weight of the fairness term (default: 2.0; at least 0)."""
-
-
-class APFLSettings(TypedDict, total=False):
-    """Settings of apfl."""
-
-    alpha: float
-    """How much of the private model counts at first (default: 1.0; at least 0, at most 1)."""
-    rule: Literal["paper", "library"]
-    """The paper's updates, or PFLlib's (default: 'library')."""
-
-
-class CFLSettings(TypedDict, total=False):
-    """Settings of cfl."""
-
-    norm: Literal["l2", "squared", "sum", "mean", "rms"]
-    """Size of a change, for the threshold: l2 over all entries, squared (l2), sum or mean of
-    the tensors' l2 norms, rms over all entries (default: 'l2')."""
-    warm_up: int
-    """First rounds that never count as stalled (too few updates to judge) (default: 0; at
-    least 0)."""
-    split: Literal["threshold", "earned"]
-    """Threshold: split every stalled cluster; earned: only if its two sides are unlike beyond
-    chance (default: 'threshold')."""
-    significance: float
-    """Earned: largest probability of so clear a split among clients without groups (default:
-    0.05; at least 0.005, below 1)."""
-    rule: Literal["patience", "two-threshold"]
-    """When to split: stalled for `patience` rounds, or Sattler's two thresholds (default:
-    'patience')."""
-    threshold: float | str
-    """Mean update at or below which a cluster has stalled (default: 5.0)."""
-    patience: int
-    """Rounds in a row that a cluster must have stalled (default: 2; at least 1)."""
-    largest_update: float
-    """Two-threshold: some client's update must exceed this (default: 1.6; at least 0)."""
-    first_round: int
-    """Two-threshold: no split up to this round (default: 20; at least 0)."""
-    linkage: Literal["single", "complete"]
-    """Single: Sattler's optimal bipartition; complete: the official notebook (default:
-    'single')."""
-
-
-class DittoSettings(TypedDict, total=False):
-    """Settings of ditto."""
-
-    pull: float
-    """Λ: how strongly v is pulled to the received model (default: 0.5; at least 0)."""
-    personal_share: float
-    """Steps for v, as a multiple of those for w (default: 1.0; above 0)."""
 
 
 class FairFedSettings(TypedDict, total=False):
@@ -76,32 +27,6 @@ class FairFedSettings(TypedDict, total=False):
     average: Literal["weighted", "public"]
     """Weighted mean of models; public: the public code's, first client unweighted (default:
     'weighted')."""
-
-
-class FedALASettings(TypedDict, total=False):
-    """Settings of fedala."""
-
-    top: int
-    """How many of the last tensors have weights of their own (default: 2; at least 1)."""
-    rate: float
-    """Η: step size of W (default: 1.0; above 0)."""
-    share: float
-    """Share of the data in a pass for W (default: 0.8; above 0)."""
-    start_passes: int
-    """Passes for W when a client mixes for the first time (default: 11; at least 1)."""
-
-
-class FedAMPSettings(TypedDict, total=False):
-    """Settings of fedamp."""
-
-    pull: float
-    """Λ: strength of the pull to the cloud model (default: 1.0; at least 0)."""
-    step: float
-    """Α: how much others count in the cloud model (default: 0.5; above 0)."""
-    sigma: float
-    """Σ: how far similarity reaches (default: 1.0; above 0)."""
-    relative: bool
-    """Σ in median squared distances between clients (default: True)."""
 
 
 class FedCMOOSettings(TypedDict, total=False):
@@ -129,13 +54,6 @@ class FedCMOOPrefSettings(TypedDict, total=False):
     """Imbalance μ up to which all losses descend alike (default: 0.01; at least 0)."""
 
 
-class FedCPSettings(TypedDict, total=False):
-    """Settings of fedcp."""
-
-    strength: float
-    """Λ: how much features stay like the global body's (default: 0.0; at least 0)."""
-
-
 class FedFBSettings(TypedDict, total=False):
     """Settings of fedfb."""
 
@@ -161,13 +79,6 @@ class FedFewSettings(TypedDict, total=False):
     'plain')."""
 
 
-class FedFomoSettings(TypedDict, total=False):
-    """Settings of fedfomo."""
-
-    offers: int
-    """M: models that a client is sent (default: 5; at least 1)."""
-
-
 class FedMGDAPlusSettings(TypedDict, total=False):
     """Settings of fedmgda-plus."""
 
@@ -179,25 +90,6 @@ class FedMGDAPlusSettings(TypedDict, total=False):
     """Factor on the server's step from round to round (default: 0.98; above 0, at most 1)."""
     prior: Literal["sizes", "uniform"]
     """Prior weights: by the clients' data, or all alike (default: 'sizes')."""
-
-
-class FedPACSettings(TypedDict, total=False):
-    """Settings of fedpac."""
-
-    strength: float
-    """Λ: pull of features to their class' centroid (default: 1.0; at least 0)."""
-    head_passes: float
-    """Passes over the data for the head in a round (default: 1.0; above 0)."""
-
-
-class FedPHPSettings(TypedDict, total=False):
-    """Settings of fedphp."""
-
-    strength: float
-    """Λ: how much the historical model teaches (default: 0.1; at least 0, at most 1)."""
-    momentum: float
-    """Μ: how slowly the historical model follows, in the end (default: 0.9; at least 0, at
-    most 1)."""
 
 
 class FedPrefSettings(TypedDict, total=False):
@@ -239,13 +131,6 @@ class FedProxSettings(TypedDict, total=False):
 
     mu: float
     """Strength of the pull to the received model (default: 1.0; at least 0)."""
-
-
-class FedRepSettings(TypedDict, total=False):
-    """Settings of fedrep."""
-
-    head_share: float
-    """Steps for the head, as a multiple of the body's (default: 1.0; above 0)."""
 
 
 class FSMGDASettings(TypedDict, total=False):
@@ -340,47 +225,6 @@ class MaTFLSettings(TypedDict, total=False):
     'similarity')."""
     shift: float
     """Added to each cosine before the cut at zero (default: 0.0; at least 0)."""
-
-
-class PFedRLLASettings(TypedDict, total=False):
-    """Settings of pfedrlla."""
-
-    body: Literal["weighted", "agent", "mean", "local"]
-    """Bodies: by data size, agent, plain mean, or left local (default: 'weighted')."""
-    head: Literal["weighted", "agent", "mean", "local"]
-    """Heads: by the agent, data size, plain mean, or left local (default: 'agent')."""
-    cut: str
-    """The head: auto, or patterns of its tensors, e.g. body.8.*,head.* (default: 'auto')."""
-    agent: str
-    """File of an agent that pretrain made; without one, it learns from nothing (default: '')."""
-    network: Literal["flat", "pairwise"]
-    """Of a new agent: pairwise, for any number of givers, or flat, as published (default:
-    'pairwise')."""
-    reference: bool
-    """As in the public code: tanh before softmax, tokens without singular values (default:
-    False)."""
-    score_reward: float
-    """Β₁: for a good model (default: 1.0; at least 0)."""
-    gain_reward: float
-    """Β₂: for one better than before (default: 1.0; at least 0)."""
-    likeness_reward: float
-    """Β₃: for weights by likeness of embeddings (default: 2.0; at least 0)."""
-    target: float
-    """Acc_tar: the accuracy that is aimed at (default: 1.0)."""
-    warmup: int
-    """Rounds of random weights before an agent from nothing (default: 50; at least 0)."""
-    every: int
-    """Rounds between trainings of agent and encoder (default: 10; at least 1)."""
-    agent_steps: int
-    """Steps of the agent in a training (default: 5; at least 0)."""
-    encoder_steps: int
-    """Steps of the encoder in a training (default: 5; at least 0)."""
-    batch_size: int
-    """Episodes in a step of the agent (default: 32; at least 1)."""
-    memory: int
-    """Episodes that the agent remembers (default: 100000; at least 1)."""
-    noise: float
-    """Spread of the noise on the agent's weights (default: 0.03; at least 0)."""
 
 
 class PraFFLSettings(TypedDict, total=False):

@@ -7,26 +7,15 @@ from typing import Any, Literal, TypedDict
 
 from comity.algorithms import Algorithm
 from comity.api.typed.algorithms import (
-    APFLSettings,
-    CFLSettings,
-    DittoSettings,
     FairFedSettings,
-    FedALASettings,
-    FedAMPSettings,
     FedCMOOSettings,
-    FedCPSettings,
     FedFBSettings,
     FedFewSettings,
-    FedFomoSettings,
-    FedPACSettings,
-    FedPHPSettings,
     FedPrefSettings,
     FedProxSettings,
-    FedRepSettings,
     FSMGDASettings,
     HetPFLSettings,
     MaTFLSettings,
-    PFedRLLASettings,
     PraFFLSettings,
 )
 from comity.api.typed.parts import (
@@ -38,6 +27,19 @@ from comity.api.typed.parts import (
     GapSettings,
     PrivacySettings,
     SupervisedSettings,
+)
+from comity.api.typed.personalised import (
+    APFLSettings,
+    CFLSettings,
+    DittoSettings,
+    FedALASettings,
+    FedAMPSettings,
+    FedCPSettings,
+    FedFomoSettings,
+    FedPACSettings,
+    FedPHPSettings,
+    FedRepSettings,
+    PFedRLLASettings,
 )
 
 
