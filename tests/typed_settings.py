@@ -111,7 +111,9 @@ def _class(
     lines = [f'\nclass {name}({base}, total=False):\n    """{title}"""\n']
     for each in settings:
         lines.append(f"    {each.name}: {TYPES.get(each.name, each.type)}")
-        about = f"{each.help[0].upper()}{each.help[1:]} (default: {each.default!r}"
+        symbol = not each.help[:2].isalpha()  # η: is not Η:
+        first = each.help[0] if symbol else each.help[0].upper()
+        about = f"{first}{each.help[1:]} (default: {each.default!r}"
         about += f"; {each.range})." if each.range else ")."
         text = textwrap.fill(about.replace("\\", "\\\\"), 88).replace("\n", "\n    ")
         lines.append(f'    """{text}"""')

@@ -18,7 +18,7 @@ class FairFedSettings(TypedDict, total=False):
     alpha: float
     """Step size of the weights λ (default: 0.1; at least 0)."""
     balancing: Literal["levelling", "public"]
-    """Λ levels the values' rates; public: the public code's step, for two values (default:
+    """λ levels the values' rates; public: the public code's step, for two values (default:
     'levelling')."""
     beta: float
     """How much disparity moves the weights (default: 0.3; at least 0)."""
@@ -35,11 +35,11 @@ class FedAdagradSettings(TypedDict, total=False):
     weighting: Literal["sizes", "uniform"]
     """Clients count by their data, or all alike, as in the paper (default: 'sizes')."""
     server_rate: float
-    """Η: about as far as an entry moves in a round (default: 0.03; above 0)."""
+    """η: about as far as an entry moves in a round (default: 0.03; above 0)."""
     beta1: float
-    """Β₁: share of the mean update that is kept (default: 0.0; at least 0, below 1)."""
+    """β₁: share of the mean update that is kept (default: 0.0; at least 0, below 1)."""
     tau: float
-    """Τ: updates smaller than this take shorter steps (default: 0.001; above 0)."""
+    """τ: updates smaller than this take shorter steps (default: 0.001; above 0)."""
 
 
 class FedAdamSettings(TypedDict, total=False):
@@ -48,13 +48,13 @@ class FedAdamSettings(TypedDict, total=False):
     weighting: Literal["sizes", "uniform"]
     """Clients count by their data, or all alike, as in the paper (default: 'sizes')."""
     server_rate: float
-    """Η: about as far as an entry moves in a round (default: 0.03; above 0)."""
+    """η: about as far as an entry moves in a round (default: 0.03; above 0)."""
     beta1: float
-    """Β₁: share of the mean update that is kept (default: 0.9; at least 0, below 1)."""
+    """β₁: share of the mean update that is kept (default: 0.9; at least 0, below 1)."""
     tau: float
-    """Τ: updates smaller than this take shorter steps (default: 0.001; above 0)."""
+    """τ: updates smaller than this take shorter steps (default: 0.001; above 0)."""
     beta2: float
-    """Β₂: share of the mean square that is kept (default: 0.99; at least 0, below 1)."""
+    """β₂: share of the mean square that is kept (default: 0.99; at least 0, below 1)."""
 
 
 class FedAvgMSettings(TypedDict, total=False):
@@ -63,9 +63,9 @@ class FedAvgMSettings(TypedDict, total=False):
     weighting: Literal["sizes", "uniform"]
     """Clients count by their data, or all alike, as in the paper (default: 'sizes')."""
     server_rate: float
-    """Η: length of the server's step (default: 1.0; above 0)."""
+    """η: length of the server's step (default: 1.0; above 0)."""
     beta: float
-    """Β: share of the momentum that is kept (default: 0.9; at least 0, below 1)."""
+    """β: share of the momentum that is kept (default: 0.9; at least 0, below 1)."""
 
 
 class FedCMOOSettings(TypedDict, total=False):
@@ -109,7 +109,7 @@ class FedFewSettings(TypedDict, total=False):
     models: int
     """K: models of the server, which start different (default: 3; at least 1)."""
     mu: float
-    """Μ: smaller, and the clients that are served worst count more (default: 0.1; above 0)."""
+    """μ: smaller, and the clients that are served worst count more (default: 0.1; above 0)."""
     columns: Literal["raw", "normalised"]
     """Length of a model's step: raw: Σ_i a_i w_ik, a K-th of FedAvg's on average; normalised:
     1 (default: 'raw')."""
@@ -178,13 +178,13 @@ class FedYogiSettings(TypedDict, total=False):
     weighting: Literal["sizes", "uniform"]
     """Clients count by their data, or all alike, as in the paper (default: 'sizes')."""
     server_rate: float
-    """Η: about as far as an entry moves in a round (default: 0.03; above 0)."""
+    """η: about as far as an entry moves in a round (default: 0.03; above 0)."""
     beta1: float
-    """Β₁: share of the mean update that is kept (default: 0.9; at least 0, below 1)."""
+    """β₁: share of the mean update that is kept (default: 0.9; at least 0, below 1)."""
     tau: float
-    """Τ: updates smaller than this take shorter steps (default: 0.001; above 0)."""
+    """τ: updates smaller than this take shorter steps (default: 0.001; above 0)."""
     beta2: float
-    """Β₂: share of the mean square that is kept (default: 0.99; at least 0, below 1)."""
+    """β₂: share of the mean square that is kept (default: 0.99; at least 0, below 1)."""
 
 
 class FSMGDASettings(TypedDict, total=False):
@@ -202,7 +202,7 @@ class HetPFLSettings(TypedDict, total=False):
     split: float
     """Share of local training that ψ gets, first (default: 0.53; above 0, below 1)."""
     smoothing: float
-    """Γ of the smooth Tchebycheff function (default: 1.0; above 0)."""
+    """γ of the smooth Tchebycheff function (default: 1.0; above 0)."""
     lambda_min: float
     """No entry of a preference counts as less (default: 0.01; above 0, below 0.5)."""
     width: int
@@ -217,12 +217,12 @@ class HetPFLSettings(TypedDict, total=False):
     """How the server averages ψ; public: by sizes, but the first client's not weighted
     (default: 'mean')."""
     hand_over: Literal["trained", "averaged"]
-    """Ψ that clients end with: as trained, which β fits, or the mean (the paper) (default:
+    """ψ that clients end with: as trained, which β fits, or the mean (the paper) (default:
     'trained')."""
     tested: int
     """Preferences at which each client is judged in the end (default: 1000; above 0)."""
     alpha: float
-    """Α of all clients at first (default: 1.05; at least 1)."""
+    """α of all clients at first (default: 1.05; at least 1)."""
     alpha_most: float
     """No entry of α gets larger (default: 5.0; at least 1)."""
     alpha_rate: float
@@ -250,7 +250,7 @@ class LFTEnsembleSettings(TypedDict, total=False):
     alpha: float
     """Step size of the weights λ (default: 0.1; at least 0)."""
     balancing: Literal["levelling", "public"]
-    """Λ levels the values' rates; public: the public code's step, for two values (default:
+    """λ levels the values' rates; public: the public code's step, for two values (default:
     'levelling')."""
 
 
@@ -260,7 +260,7 @@ class LFTFedAvgSettings(TypedDict, total=False):
     alpha: float
     """Step size of the weights λ (default: 0.3; at least 0)."""
     balancing: Literal["levelling", "public"]
-    """Λ levels the values' rates; public: the public code's step, for two values (default:
+    """λ levels the values' rates; public: the public code's step, for two values (default:
     'levelling')."""
     average: Literal["weighted", "public"]
     """Weighted mean of models; public: the public code's, first client unweighted (default:
@@ -289,7 +289,7 @@ class PraFFLSettings(TypedDict, total=False):
     split: float
     """Share of local training that ψ gets, first (default: 0.5; above 0, below 1)."""
     smoothing: float
-    """Γ of the smooth Tchebycheff function (default: 1.0; above 0)."""
+    """γ of the smooth Tchebycheff function (default: 1.0; above 0)."""
     lambda_min: float
     """No entry of a preference counts as less (default: 0.01; above 0, below 0.5)."""
     width: int
@@ -304,7 +304,7 @@ class PraFFLSettings(TypedDict, total=False):
     """How the server averages ψ; public: by sizes, but the first client's not weighted
     (default: 'mean')."""
     hand_over: Literal["trained", "averaged"]
-    """Ψ that clients end with: as trained, which β fits, or the mean (the paper) (default:
+    """ψ that clients end with: as trained, which β fits, or the mean (the paper) (default:
     'trained')."""
     tested: int
     """Preferences at which each client is judged in the end (default: 1000; above 0)."""
@@ -325,4 +325,4 @@ class ScaffoldSettings(TypedDict, total=False):
     """Settings of scaffold."""
 
     server_rate: float
-    """Η_g: length of the server's step (default: 1.0; above 0)."""
+    """η_g: length of the server's step (default: 1.0; above 0)."""

@@ -27,7 +27,7 @@ class CenteredClippingSettings(TypedDict, total=False):
     """Settings of centered-clipping."""
 
     radius: float
-    """Τ, in medians of the distances from the centre (default: 1.0; above 0)."""
+    """τ, in medians of the distances from the centre (default: 1.0; above 0)."""
     iterations: int
     """Steps of the centre of a row for several clients (default: 3; at least 1)."""
 
@@ -131,7 +131,7 @@ class GeometricMedianSettings(TypedDict, total=False):
     iterations: int
     """Largest number of steps (default: 100; at least 1)."""
     smoothing: float
-    """Ν, in root mean square distances from the mean (default: 1e-06; above 0)."""
+    """ν, in root mean square distances from the mean (default: 1e-06; above 0)."""
 
 
 class MultiKrumSettings(TypedDict, total=False):

@@ -49,7 +49,7 @@ class DittoSettings(TypedDict, total=False):
     """Settings of ditto."""
 
     pull: float
-    """Λ: how strongly v is pulled to the received model (default: 0.5; at least 0)."""
+    """λ: how strongly v is pulled to the received model (default: 0.5; at least 0)."""
     personal_share: float
     """Steps for v, as a multiple of those for w (default: 1.0; above 0)."""
 
@@ -60,7 +60,7 @@ class FedALASettings(TypedDict, total=False):
     top: int
     """How many of the last tensors have weights of their own (default: 2; at least 1)."""
     rate: float
-    """Η: step size of W (default: 1.0; above 0)."""
+    """η: step size of W (default: 1.0; above 0)."""
     share: float
     """Share of the data in a pass for W (default: 0.8; above 0)."""
     start_passes: int
@@ -71,27 +71,27 @@ class FedAMPSettings(TypedDict, total=False):
     """Settings of fedamp."""
 
     pull: float
-    """Λ: strength of the pull to the cloud model (default: 1.0; at least 0)."""
+    """λ: strength of the pull to the cloud model (default: 1.0; at least 0)."""
     step: float
-    """Α: how much others count in the cloud model (default: 0.5; above 0)."""
+    """α: how much others count in the cloud model (default: 0.5; above 0)."""
     sigma: float
-    """Σ: how far similarity reaches (default: 1.0; above 0)."""
+    """σ: how far similarity reaches (default: 1.0; above 0)."""
     relative: bool
-    """Σ in median squared distances between clients (default: True)."""
+    """σ in median squared distances between clients (default: True)."""
 
 
 class FedBNSettings(TypedDict, total=False):
     """Settings of fedbn."""
 
     weighting: Literal["sizes", "uniform"]
-    """P: shares of the data, or all clients alike as in the authors' code (default: 'sizes')."""
+    """p: shares of the data, or all clients alike as in the authors' code (default: 'sizes')."""
 
 
 class FedCPSettings(TypedDict, total=False):
     """Settings of fedcp."""
 
     strength: float
-    """Λ: how much features stay like the global body's (default: 0.0; at least 0)."""
+    """λ: how much features stay like the global body's (default: 0.0; at least 0)."""
 
 
 class FedFomoSettings(TypedDict, total=False):
@@ -105,7 +105,7 @@ class FedPACSettings(TypedDict, total=False):
     """Settings of fedpac."""
 
     strength: float
-    """Λ: pull of features to their class' centroid (default: 1.0; at least 0)."""
+    """λ: pull of features to their class' centroid (default: 1.0; at least 0)."""
     head_passes: float
     """Passes over the data for the head in a round (default: 1.0; above 0)."""
 
@@ -114,9 +114,9 @@ class FedPHPSettings(TypedDict, total=False):
     """Settings of fedphp."""
 
     strength: float
-    """Λ: how much the historical model teaches (default: 0.1; at least 0, at most 1)."""
+    """λ: how much the historical model teaches (default: 0.1; at least 0, at most 1)."""
     momentum: float
-    """Μ: how slowly the historical model follows, in the end (default: 0.9; at least 0, at
+    """μ: how slowly the historical model follows, in the end (default: 0.9; at least 0, at
     most 1)."""
 
 
@@ -131,14 +131,14 @@ class LGFedAvgSettings(TypedDict, total=False):
     """Settings of lg-fedavg."""
 
     weighting: Literal["sizes", "uniform"]
-    """P: shares of the data, or all clients alike as in the authors' code (default: 'sizes')."""
+    """p: shares of the data, or all clients alike as in the authors' code (default: 'sizes')."""
 
 
 class PerFedAvgSettings(TypedDict, total=False):
     """Settings of per-fedavg."""
 
     adaptation: float
-    """Α: step size of the adaptation (default: 0.01; at least 0)."""
+    """α: step size of the adaptation (default: 0.01; at least 0)."""
     variant: Literal["fo", "hf", "exact"]
     """Second derivatives: left out, by differences of gradients, or exact (default: 'fo')."""
     delta: float
@@ -149,13 +149,13 @@ class PFedMeSettings(TypedDict, total=False):
     """Settings of pfedme."""
 
     pull: float
-    """Λ: how strongly θ is pulled to w (default: 15.0; above 0)."""
+    """λ: how strongly θ is pulled to w (default: 15.0; above 0)."""
     inner_steps: int
     """K: steps of θ on each batch (default: 5; at least 1)."""
     personal_rate: float
-    """Η_p: step size of θ (default: 0.05; above 0)."""
+    """η_p: step size of θ (default: 0.05; above 0)."""
     server_rate: float
-    """Β: length of the server's step (default: 1.0; above 0)."""
+    """β: length of the server's step (default: 1.0; above 0)."""
 
 
 class PFedRLLASettings(TypedDict, total=False):
@@ -176,11 +176,11 @@ class PFedRLLASettings(TypedDict, total=False):
     """As in the public code: tanh before softmax, tokens without singular values (default:
     False)."""
     score_reward: float
-    """Β₁: for a good model (default: 1.0; at least 0)."""
+    """β₁: for a good model (default: 1.0; at least 0)."""
     gain_reward: float
-    """Β₂: for one better than before (default: 1.0; at least 0)."""
+    """β₂: for one better than before (default: 1.0; at least 0)."""
     likeness_reward: float
-    """Β₃: for weights by likeness of embeddings (default: 2.0; at least 0)."""
+    """β₃: for weights by likeness of embeddings (default: 2.0; at least 0)."""
     target: float
     """Acc_tar: the accuracy that is aimed at (default: 1.0)."""
     warmup: int

@@ -86,10 +86,10 @@ class SharedSettings(TypedDict, total=False):
     """Simulated absences: [round, client, exchange], exchange one of survey, round, finish
     (default: [])."""
     attack: str
-    """A scenario of the simulation: NAME:COUNT[,factor=NUMBER], e.g. sign-flip:3, of clients
+    """a scenario of the simulation: NAME:COUNT[,factor=NUMBER], e.g. sign-flip:3, of clients
     drawn at random; results are over the others (default: 'none')."""
     size_cap: float
-    """A client's data size, and counts that weigh like it, are at most this many medians of
+    """a client's data size, and counts that weigh like it, are at most this many medians of
     the round's; 0: as they are sent (default: 3.0; at least 0)."""
     keep: Literal["best", "last"]
     """Hand over each client's best validated model, or its last one (default: 'best')."""
@@ -97,7 +97,7 @@ class SharedSettings(TypedDict, total=False):
     """Best model of each client, or one best round for all clients together (default:
     'client')."""
     guard: bool
-    """A client declines a mixed model that does worse on its validation than its own (default:
+    """a client declines a mixed model that does worse on its validation than its own (default:
     False)."""
     alone_share: float
     """Share of a client's steps for a lone companion, which is never mixed nor sent; the
