@@ -32,7 +32,7 @@ from comity.core.phases import ClientModel
 from comity.core.rng import stream
 from comity.core.scalarisations import direction_of, smooth_tchebycheff
 from comity.core.threads import limited
-from comity.federation.clients import initial_fleet
+from comity.federation.initial_model import initial_fleet
 from comity.learners import LEARNERS, LearnerContext, Task
 from comity.learners.supervised.client_data import ClientData
 from comity.problems import DataProblem

@@ -12,8 +12,8 @@ from torch import Tensor, nn
 
 from comity.configuration import Configuration
 from comity.core.fleet import Fleet
-from comity.federation.clients import initial_fleet
 from comity.federation.engines.embedded import EmbeddedEngine
+from comity.federation.initial_model import initial_fleet
 from comity.federation.loop import RoundLoop
 from comity.federation.server import Server
 from comity.problems import DataProblem

@@ -23,7 +23,7 @@ from benchmarks.parties import BANKS, Parties, banks, call, equal, federation, s
 from comity.cli import deploy
 from comity.configuration import read_toml
 from comity.errors import UserError
-from comity.federation.clients import initial_fleet
+from comity.federation.initial_model import initial_fleet
 from comity.federation.keys import make_keys
 from comity.runs.directory import Run
 from comity.runs.serve import absences

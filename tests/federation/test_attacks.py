@@ -21,8 +21,8 @@ from comity.errors import UserError
 from comity.federation.agreement import Agreement
 from comity.federation.attacks import Attackers, largest_shift
 from comity.federation.client_learner import client_learner
-from comity.federation.clients import initial_fleet
 from comity.federation.engines.embedded import EmbeddedEngine
+from comity.federation.initial_model import initial_fleet
 from comity.federation.loop import SimulatedLoop
 from comity.federation.messages import ClientUpdate, RoundRequest
 from comity.federation.neighbours import server_of

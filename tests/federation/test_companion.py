@@ -18,9 +18,10 @@ from comity.core.fleet import Fleet
 from comity.core.storage import strip_prefix
 from comity.core.typing import NamedArrays
 from comity.errors import UserError
-from comity.federation.clients import Clients, initial_fleet
+from comity.federation.clients import Clients
 from comity.federation.companion import AccompaniedClients, clients_of, lone_steps
 from comity.federation.engines.embedded import EmbeddedEngine
+from comity.federation.initial_model import initial_fleet
 from comity.federation.loop import SimulatedLoop
 from comity.federation.messages import RoundMetrics, RoundRequest
 from comity.federation.record import RoundRecord

@@ -14,9 +14,10 @@ from comity.configuration import Configuration
 from comity.core.fleet import Fleet
 from comity.errors import UserError
 from comity.federation.agreement import EXCHANGES, Agreement
-from comity.federation.clients import Clients, initial_fleet
+from comity.federation.clients import Clients
 from comity.federation.engines.deployed import DeployedEngine, Incident, Terms
 from comity.federation.engines.embedded import EmbeddedEngine
+from comity.federation.initial_model import initial_fleet
 from comity.federation.loop import RoundLoop, SimulatedLoop
 from comity.federation.record import RoundRecord
 from comity.federation.server import Server

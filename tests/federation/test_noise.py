@@ -14,8 +14,9 @@ from comity.configuration.privacy import Privacy
 from comity.core.encodings import Encoding
 from comity.core.fleet import Fleet
 from comity.errors import RefusedError, UserError
-from comity.federation.clients import Clients, initial_fleet
+from comity.federation.clients import Clients
 from comity.federation.engines.embedded import EmbeddedEngine
+from comity.federation.initial_model import initial_fleet
 from comity.federation.ledger import LEDGER
 from comity.federation.loop import SimulatedLoop
 from comity.federation.messages import RoundRequest

@@ -16,8 +16,9 @@ import pytest
 from comity.algorithms import algorithms
 from comity.core.envelope import MODELS, STATISTICS
 from comity.core.fleet import Fleet
-from comity.federation.clients import Clients, initial_fleet
+from comity.federation.clients import Clients
 from comity.federation.engines.deployed import DeployedEngine
+from comity.federation.initial_model import initial_fleet
 from comity.federation.site import ANSWER, COMMITTED, PENDING, Membership, Site
 from comity.federation.transports.base import Arrived
 from comity.federation.transports.memory import MemoryTransport

@@ -15,8 +15,9 @@ from comity.core.fleet import Fleet
 from comity.core.mixing import TARGET
 from comity.core.rng import stream
 from comity.errors import UserError
-from comity.federation.clients import Clients, initial_fleet
+from comity.federation.clients import Clients
 from comity.federation.engines.embedded import EmbeddedEngine
+from comity.federation.initial_model import initial_fleet
 from comity.federation.loop import RoundLoop
 from comity.federation.neighbours import server_of
 from comity.problems import find as find_problem

@@ -18,7 +18,7 @@ from comity.core.fleet import Fleet
 from comity.core.phases import ClientModel, Phase
 from comity.core.rng import stream, torch_seeded
 from comity.errors import UserError
-from comity.federation.clients import initial_fleet
+from comity.federation.initial_model import initial_fleet
 from comity.learners.base import LearnerContext, Task
 from comity.learners.ddpg import DDPG, DDPGSettings
 from comity.problems import find, register

@@ -14,7 +14,7 @@ from comity.configuration import configure
 from comity.core.fleet import Fleet
 from comity.core.phases import ClientModel, Phase
 from comity.core.rng import stream, torch_seeded
-from comity.federation.clients import initial_fleet
+from comity.federation.initial_model import initial_fleet
 from comity.learners.base import LearnerContext, Task
 from comity.learners.dqn import DQN, DQNSettings
 from comity.problems import find

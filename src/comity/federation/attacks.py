@@ -30,8 +30,8 @@ from comity.configuration.attack import LABEL_FLIP, NONE
 from comity.core.fleet import Fleet
 from comity.core.mixing import TARGET
 from comity.core.typing import IntArray, NamedArrays
-from comity.federation.clients import initial_fleet
 from comity.federation.encoder import encode_fleet
+from comity.federation.initial_model import initial_fleet
 from comity.federation.messages import ClientUpdate, RoundRequest, expanded
 
 _FLIP = 3.0  # of a client that also lies about its size

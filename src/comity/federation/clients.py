@@ -14,26 +14,16 @@ from comity.algorithms import STEPS
 from comity.configuration import Configuration, Travel
 from comity.core.fleet import Fleet
 from comity.core.pareto import reach
-from comity.core.rng import torch_seeded
 from comity.core.storage import strip_prefix, with_rows
 from comity.core.typing import AnyArray, BoolArray, FloatArray, IntArray, NamedArrays
 from comity.federation.client_learner import client_learner
+from comity.federation.initial_model import initial_fleet
 from comity.federation.messages import ClientUpdate, RoundMetrics, RoundRequest
 from comity.federation.noise import Draw, mechanism_of
 from comity.federation.receipt import Receipt
 from comity.federation.selection import ModelSelection
 from comity.federation.uplink import Uplink
 from comity.learners import Supervised, Task
-
-
-def initial_fleet(configuration: Configuration, clients: int) -> Fleet:
-    """Return the common initial model, one row per client.
-
-    All clients start from the same: averaging differently initialised networks is meaningless.
-    """
-    with torch_seeded(configuration.seed, "initial model"):
-        module = configuration.get_module()
-    return Fleet.of(module, clients)
 
 
 class Clients:

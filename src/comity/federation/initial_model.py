@@ -1,6 +1,6 @@
-"""The initial model of a session: checksums of its structure and of its weights.
+"""The initial model of a federation, and checksums of its structure and of its weights.
 
-A charter holds both. Each party builds the model by itself; one whose software builds another is
+A charter holds both checksums. Each party builds the model by itself; one whose software builds another is
 told so before anything is sent.
 """
 
@@ -11,8 +11,19 @@ import json
 
 from comity.configuration import Configuration
 from comity.configuration.federation_file import FederationFile
+from comity.core.fleet import Fleet
+from comity.core.rng import torch_seeded
 from comity.errors import RefusedError
-from comity.federation.clients import initial_fleet
+
+
+def initial_fleet(configuration: Configuration, clients: int) -> Fleet:
+    """Return the common initial model, one row per client.
+
+    All clients start from the same: averaging differently initialised networks is meaningless.
+    """
+    with torch_seeded(configuration.seed, "initial model"):
+        module = configuration.get_module()
+    return Fleet.of(module, clients)
 
 
 def initial_model(configuration: Configuration) -> dict[str, str]:

@@ -23,9 +23,9 @@ from comity.core.storage import add_prefix, strip_prefix
 from comity.core.typing import NamedArrays
 from comity.federation.agreement import Agreement, Exchange
 from comity.federation.checks import Checks
-from comity.federation.clients import initial_fleet
 from comity.federation.encoder import encode_fleet, posted_after
 from comity.federation.ensemble import ensembled
+from comity.federation.initial_model import initial_fleet
 from comity.federation.messages import ClientUpdate, RoundRequest, Verdict, expanded
 from comity.federation.record import RoundRecord
 from comity.federation.schedule import schedule_of

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from comity.core.phases import Phase
-from comity.federation.clients import initial_fleet
+from comity.federation.initial_model import initial_fleet
 from comity.learners import Task
 from comity.problems import DataProblem, Objective, Samples, find
 from tests.learners.supervised.helpers import (
