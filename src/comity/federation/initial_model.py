@@ -1,7 +1,7 @@
 """The initial model of a federation, and checksums of its structure and of its weights.
 
-A charter holds both checksums. Each party builds the model by itself; one whose software builds another is
-told so before anything is sent.
+A charter holds both checksums. Each party builds the model by itself; one whose software builds
+another is told so before anything is sent.
 """
 
 from __future__ import annotations
