@@ -45,7 +45,7 @@ def without_server(name: str, **values) -> Configuration:
 def test_algorithms_of_all_kinds_do_without_a_server():
     """Means, clusters, similarities, attention, private parts, hypernetworks."""
     assert {"fedavg", "cfl", "fedpref", "matfl", "fedamp", "ditto", "praffl"} <= set(LOCAL)
-    assert len(LOCAL) == 20
+    assert len(LOCAL) == 21
 
 
 class Unread:
