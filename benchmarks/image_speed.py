@@ -96,7 +96,7 @@ def fleet_round(configuration: Configuration, validated: bool) -> Callable[[], f
     """Return a function that runs one round of the federation and returns CPU seconds."""
     rounds = RoundLoop(EmbeddedEngine(configuration), Server(configuration)).rounds()
 
-    def unknown(clients: Clients, rows: IntArray, sent: bool) -> FloatArray:
+    def unknown(clients: Clients, rows: IntArray, delivered: bool) -> FloatArray:
         return np.full((len(rows), 1), np.nan)
 
     def once() -> float:
