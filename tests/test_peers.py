@@ -113,6 +113,6 @@ def test_the_table_has_medians_spreads_ratios_of_the_same_turn_and_reasons():
     assert table["drifting"]["start-up, CPU s (wall)"] == "5.0 (3.0)"
     assert table["drifting"]["two runs equal"] == "no"
     assert table["drifting"]["with two workers"] == "–"
-    assert table["drifting"]["off the plain loop"] == "not shown"
+    assert table["drifting"]["off the plain loop"] == "not compared"
     assert table["absent"]["CPU ms per client-round"] == "not installed: no such package"
     assert table["absent"]["peak MB"] == "–"

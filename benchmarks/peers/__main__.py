@@ -16,7 +16,7 @@ from the end of the first round to the end of the last. Start-up is the time to 
 round, less one of the rounds after it. The peak of memory is that of the sum over processes,
 sampled; what processes share is divided among them. Contenders take turns; a ratio compares runs of
 the same turn. All have one thread per process. In the first turn Comity, Flower and pfl also run
-with two workers; the others have no workers.
+with two workers, for the wall time alone; the others have no workers.
 
     python -m benchmarks.peers [--peers NAME,…] [--tasks NAME,…] [--repeats N] [--rounds N]
         [--workers 1,2] [--environments DIR] [--out FILE]
@@ -65,7 +65,7 @@ def run_once(
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
         launch = ["-m", "benchmarks.peers.contender"]
-        if name == "pfl" and workers > 1:
+        if name == "pfl" and workers > 1:  # of which the first alone measures its CPU time
             launch = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node"]
             launch += [str(workers), "-m", "benchmarks.peers.contender"]
         sizes = [str(rounds), str(workers), str(time.time())]

@@ -37,8 +37,8 @@ CONTENDERS = {
     "fluke": ("with_fluke", "federate"),
 }
 """Module and function of each contender."""
-PARALLEL = ("comity", "comity-compiled", "comity-run", "flower", "pfl")
-"""Contenders that can share the clients among several processes."""
+PARALLEL = ("comity", "comity-run", "flower", "pfl")
+"""Contenders that are also run with two workers, processes that share the clients."""
 PACKAGES = ("comity", "torch", "numpy", "flwr", "ray", "pfl", "fluke-fl")
 
 

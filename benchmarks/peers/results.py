@@ -71,7 +71,7 @@ def _cells(name: str, runs: Sequence[Run], plain: dict[int, Run], clients: int) 
         _spread([run["wall_per_round"] for run in firsts], ".3g"),
         _spread([run["wall_per_round"] for run in several], ".3g"),
         _equal([run["digest"] for run in firsts], [run["digest"] for run in several]),
-        f"{max(off):.0e}" if off else "not shown",
+        f"{max(off):.0e}" if off else "not compared",
         f"{100 * median(run['accuracy'] for run in firsts):.1f} %",
     ]
 
