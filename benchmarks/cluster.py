@@ -5,10 +5,11 @@ two workers of a local cluster, on a cluster of which one worker is killed in th
 same run as a job of a comparison whose worker is killed.
 
 **Cost**: models are delivered to all clients (`install`) and fetched from them (`models`), which is
-what a round adds on top of training. The engines take turns in one process. CPU time is that of
-this process and of those that hold clients; the wall time is the shortest of all calls, because
-other work on the machine only ever adds to it. One process has no transport: what it takes is the
-work itself.
+what a round adds on top of training. The engines take turns in one process. The wall time is the
+shortest of all calls, because other work on the machine only ever adds to it; on a busy machine it
+takes many calls to be of use. CPU time is that of this process and of those that hold clients. It
+includes Dask's scheduler, which runs in this process all the time, so it is of use on an idle
+machine only. One process has no transport: what it takes is the work itself.
 
     python -m benchmarks.cluster [--clients N] [--rounds N] [--calls N]
 """
@@ -158,7 +159,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--clients", type=int, default=20)
     parser.add_argument("--rounds", type=int, default=4)
-    parser.add_argument("--calls", type=int, default=50)
+    parser.add_argument("--calls", type=int, default=200)
     arguments = parser.parse_args()
     configuration = configure(
         {"problem": PROBLEM, "clients": arguments.clients, "rounds": arguments.rounds}

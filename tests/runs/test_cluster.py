@@ -40,6 +40,7 @@ PROBLEM = find("german-credit-gender-dp")
 def cluster() -> Iterator[Cluster]:
     """Two workers on this machine."""
     with Cluster("local:2") as connected:
+        connected.workers()
         yield connected
 
 
