@@ -81,6 +81,8 @@ def everything(configuration: Configuration) -> NamedArrays:
         list(loop.rounds())
         loop.finish()
         values = {f"test/{kept}": engine.test(kept) for kept in (True, False)}
+        remarks = engine.metrics(tuple(range(configuration.clients))).remarks
+        values["remarks"] = np.array(len(remarks))  # such as: not all clients at once
         if isinstance(problem, DataProblem):
             values["everyone"] = engine.test(True, "everyone")
             values |= {f"out/{i}": array for i, array in enumerate(engine.test_outputs(True))}
