@@ -47,7 +47,7 @@ VARYING = {"timing.json"}
 TIMES = re.compile(rb"(the server&#x27;s time, of the clients&#x27;</th><td>)[^<]*")
 """What differs from time to time in the report of a run."""
 DRAWN = {".csv", ".html", ".js", ".png", ".tex"}
-"""Files of reports, which workers of a comparison draw even if this is switched off."""
+"""Files of reports, which count only where they are drawn."""
 
 
 @dataclass
