@@ -59,4 +59,4 @@ $(FLOWER)/.setup: constraints-flower.txt
 	@touch $@
 
 clean:
-	rm -rf $(VENV) $(FLOWER) .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) $(FLOWER) .venv-peers .mypy_cache .ruff_cache .pytest_cache
