@@ -17,7 +17,7 @@ from comity.reproductions import (
 )
 from comity.reproductions.campaign import Campaign, Reproduction, execute_campaign
 from comity.reproductions.printed import Measured, Needs, read_measured
-from comity.runs.cluster import Work, Workers
+from comity.runs.cluster import Workers
 from comity.runs.events import Notify
 
 _MODULES = (searches, federations, clusterings, two_tasks, fairness, ranges, praffl, pictures)
@@ -46,7 +46,6 @@ def reproduce(
     out: str | Path | None = None,
     workers: Workers = 1,
     notify: Notify | None = None,
-    work: Work | None = None,
     **options: Any,
 ) -> Reproduction:
     """Run a printed table and put our figures beside the printed ones, without drawing.
@@ -56,7 +55,6 @@ def reproduce(
         out: Directory, in which finished runs are used again; None: a new one under ``runs/``.
         workers: Processes that share the runs or searches, or a cluster.
         notify: Called with each event.
-        work: Brings the run or search in a directory to its end; None: only executes it.
         **options: Arguments of the table's plan (``only``, ``seeds``, ``rows``, …) and settings of
             its runs or searches.
     """
@@ -66,7 +64,7 @@ def reproduce(
         if name in options:
             raise UserError(f"{name}: {table} has its own; leave it out.")
     campaign = TABLES[table](table, **options)
-    return execute_campaign(table, campaign, out=out, workers=workers, notify=notify, work=work)
+    return execute_campaign(table, campaign, out=out, workers=workers, notify=notify)
 
 
 __all__ = [

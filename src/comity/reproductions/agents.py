@@ -8,16 +8,13 @@ from typing import Any
 
 from comity.errors import UserError
 from comity.runs.base import CONFIG
-from comity.runs.cluster import Work
 from comity.runs.directory import Run
 from comity.runs.events import Notify
-from comity.runs.execute import execute_at
+from comity.runs.execute import execute
 from comity.runs.pretraining import configure_pretraining, save_agent, start_pretraining
 
 
-def trained_agent(
-    file: Path, values: Mapping[str, Any], notify: Notify | None, work: Work | None
-) -> str:
+def trained_agent(file: Path, values: Mapping[str, Any], notify: Notify | None) -> str:
     """Return the whole path of an agent's file; train the agent first, or go on, if it is missing.
 
     The run in which the agent learns has the name of the file without its ending.
@@ -26,7 +23,6 @@ def trained_agent(
         file: The file.
         values: Settings of the run in which the agent learns.
         notify: Called with each event.
-        work: Brings the run in a directory to its end; None: only executes it.
     """
     place = file.with_suffix("")
     if (place / CONFIG).is_file():
@@ -39,7 +35,7 @@ def trained_agent(
     else:
         run = start_pretraining(values, place)
     if not run.finished:
-        (work or execute_at)(place, notify or (lambda event: None))
+        execute(run, notify=notify)
     if not file.is_file():
         save_agent(Run.open(place), file)
     return str(file.absolute())

@@ -12,7 +12,7 @@ from comity.configuration import read_toml
 from comity.core.storage import write_whole
 from comity.errors import UserError
 from comity.runs import compare
-from comity.runs.cluster import Work, Workers
+from comity.runs.cluster import Workers
 from comity.runs.compare import Comparison
 from comity.runs.directory import Run
 from comity.runs.events import Event, Notify, RoundEvent
@@ -22,10 +22,10 @@ from comity.searches.comparison import SearchComparison
 
 C = TypeVar("C", bound=Comparison | SearchComparison)
 
-Prepare = Callable[[Path, Notify | None, Work | None], Mapping[str, Mapping[str, Any]]]
+Prepare = Callable[[Path, Notify | None], Mapping[str, Mapping[str, Any]]]
 """Does what comes first in a campaign's directory and returns the plans that hold from then on.
 
-Its arguments are the directory, what to call with each event, and what brings a run to its end.
+Its arguments are the directory and what to call with each event.
 """
 
 
@@ -38,7 +38,7 @@ class Kind(Generic[C]):
     start: Callable[..., Path]
     """Checks the plan and creates the directory."""
     execute: Callable[..., C]
-    """Executes what is not finished: path, workers, notify and, if not the default, work."""
+    """Executes what is not finished: path, workers, notify."""
 
 
 RUNS: Kind[Comparison] = Kind(compare.PLAN, compare.start_comparison, compare.run_plan)
@@ -85,7 +85,6 @@ def execute_campaign(
     out: str | Path | None = None,
     workers: Workers = 1,
     notify: Notify | None = None,
-    work: Work | None = None,
 ) -> Reproduction:
     """Execute what is not finished of a campaign, and write the table beside it as JSON.
 
@@ -95,11 +94,9 @@ def execute_campaign(
         out: Directory, in which finished runs are used again; None: a new one under ``runs/``.
         workers: Processes that share the runs or searches, or a cluster.
         notify: Called with each event.
-        work: Brings the run or search in a directory to its end; None: only executes it.
     """
     path = Path(out) if out is not None else free_path(campaign.name)
-    options = {} if work is None else {"work": work}
-    plans = campaign.prepare(path, notify, work) if campaign.prepare else campaign.plans
+    plans = campaign.prepare(path, notify) if campaign.prepare else campaign.plans
     comparisons: dict[str, C] = {}
     for number, (name, plan) in enumerate(plans.items()):
         part = _part_of(notify, number, len(plans))
@@ -108,7 +105,7 @@ def execute_campaign(
             check_plan(file, **{key: plan.get(key) for key in campaign.checked})
         else:
             campaign.kind.start(**plan, out=place)
-        comparisons[name] = campaign.kind.execute(place, workers, part, **options)
+        comparisons[name] = campaign.kind.execute(place, workers, part)
     aligned = campaign.align(comparisons)
     results = campaign.tabulate(aligned)
     write_whole(path / f"{table}.json", (json.dumps(results, indent=2) + "\n").encode())

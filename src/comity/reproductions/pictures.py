@@ -23,7 +23,6 @@ from comity.reproductions.campaign import RUNS, Campaign
 from comity.reproductions.picture_results import part_rows, set_beside
 from comity.reproductions.picture_tables import DATA, MNIST, TABLES
 from comity.reproductions.printed import Needs, choose_rows
-from comity.runs.cluster import Work
 from comity.runs.compare import Comparison, configurations, merge, seed_list
 from comity.runs.events import Notify
 from comity.runs.reproduction_schema import PictureResults
@@ -106,11 +105,11 @@ def plan(
     }
     agents = _agents(table, only, chosen, common, settings, pretraining)
 
-    def prepare(path: Path, notify: Notify | None, work: Work | None) -> dict[str, dict[str, Any]]:
+    def prepare(path: Path, notify: Notify | None) -> dict[str, dict[str, Any]]:
         for values in plans.values():  # a mistake must show before an agent is trained
             _check(values, alone)
         files = {
-            name: trained_agent(path / f"{name}.safetensors", values, notify, work)
+            name: trained_agent(path / f"{name}.safetensors", values, notify)
             for name, values in agents.items()
         }
         own = {"pfedrlla": {"agent": files["agent"]}} if "agent" in files else {}
