@@ -13,6 +13,7 @@ from comity.cli.options import (
     RUN,
     SEARCH,
     SEARCH_FEDERATION,
+    Workforce,
     preference_of,
     seeds_of,
     with_links,
@@ -79,9 +80,10 @@ def test_seeds_are_a_number_or_a_list():
 
 
 def test_workers_are_at_most_the_useful_ones():
-    assert workers_of(7, 2) == 7
-    assert workers_of(None, 0.4) == 1
-    assert workers_of(None) >= 1
+    assert workers_of(Workforce(7), 2) == 7
+    assert workers_of(Workforce(None), 0.4) == 1
+    assert workers_of(Workforce(None)) >= 1
+    assert workers_of(Workforce(None, "local:2")) is None, "a cluster has its own"
 
 
 def test_a_preference_is_a_list_of_numbers():

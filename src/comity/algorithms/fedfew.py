@@ -8,7 +8,6 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import torch
 from pydantic import PrivateAttr
-from scipy.special import log_softmax, logsumexp, softmax
 from torch import Tensor, nn
 from torch.nn.functional import one_hot
 
@@ -49,7 +48,14 @@ def shares(losses: FloatArray, mu: float) -> tuple[FloatArray, FloatArray]:
         mu: μ.
     """
     exponents = -losses / mu
-    return log_softmax(-logsumexp(exponents, axis=1)), log_softmax(exponents, axis=1)
+    importance = -np.logaddexp.reduce(exponents, axis=1)
+    return _log_shares(importance, axis=0), _log_shares(exponents, axis=1)
+
+
+def _log_shares(exponents: FloatArray, axis: int) -> FloatArray:
+    """Return log(exp(x) / Σ exp(x)) along an axis."""
+    total: FloatArray = np.logaddexp.reduce(exponents, axis=axis, keepdims=True)
+    return exponents - total
 
 
 @algorithm(
@@ -129,12 +135,14 @@ class FedFew(Algorithm):
             losses = losses * (round.sizes / round.sizes.sum())[:, None]
         importance, match = shares(losses, self.mu)
         exponents = importance[:, None] + match
-        raw = self.columns == "raw"
-        weights = np.exp(exponents) if raw else softmax(exponents, axis=0)
+        if self.columns == "normalised":
+            exponents = _log_shares(exponents, axis=0)
         names = [str(client) for client in round.participants]
         self._importance = dict(zip(names, np.exp(importance).tolist(), strict=True))
         self._match = dict(zip(names, np.exp(match).tolist(), strict=True))
-        steps = [Mixing.step(w, round.clients, round.start.select([0])) for w in weights.T]
+        steps = [
+            Mixing.step(w, round.clients, round.start.select([0])) for w in np.exp(exponents).T
+        ]
         patterns = [f"models.{k}.*" for k in range(len(steps) - 1)]
         return dict(zip([*patterns, "*"], steps, strict=True))
 

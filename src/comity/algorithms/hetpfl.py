@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from comity.algorithms.praffl import Hypernetwork, PraFFL, Spanning
 from comity.algorithms.registry import algorithm
 from comity.core.contributions import contributions
+from comity.core.devices import in_double
 from comity.core.dirichlet import draw_dirichlet, log_density
 from comity.core.phases import Batch, Phase, View
 from comity.core.scalarisations import direction_of
@@ -174,7 +175,7 @@ class HetPFL(PraFFL):
         def drawn(
             generator: np.random.Generator, steps: int, samples: int, parameters: Tree
         ) -> dict[str, FloatArray]:
-            alpha = parameters["sampling.alpha"].double().numpy()
+            alpha = in_double(parameters["sampling.alpha"])
             return {"importance": draw_dirichlet(generator, alpha, (steps, self.sampled))}
 
         def loss(parameters: Tree, batch: Batch, view: View) -> Tensor:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import Any, Unpack
 
 from comity import report as reports
 from comity import reproductions
@@ -20,6 +20,7 @@ from comity.api.finishing import (
     named,
     working,
 )
+from comity.api.typed import CompareSettings, RunSettings, SearchSettings
 from comity.callbacks import Callback, notifying
 from comity.errors import UserError
 from comity.problems import Problem
@@ -35,9 +36,6 @@ from comity.searches.comparison import PLAN as SEARCHES
 from comity.searches.comparison import SearchComparison, start_searches
 from comity.searches.directory import Search
 from comity.searches.execution import start_search
-
-if TYPE_CHECKING:
-    from comity.api.typed import CompareSettings, RunSettings, SearchSettings
 
 
 def run(

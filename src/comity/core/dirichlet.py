@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 import numpy as np
 import torch
-from scipy.special import gammaincinv
 from torch import Tensor
 
 from comity.core.typing import FloatArray
@@ -31,6 +30,8 @@ def draw_dirichlet(
         alpha: α, one entry per objective.
         shape: Shape of the result without its last axis.
     """
+    from scipy.special import gammaincinv
+
     uniform = np.maximum(generator.random((*shape, len(alpha))), 1e-12)
     gammas = gammaincinv(alpha, uniform)
     return np.asarray(gammas / gammas.sum(axis=-1, keepdims=True))
