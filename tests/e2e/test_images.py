@@ -59,6 +59,8 @@ def test_hosts_are_compared_with_and_without_confree(comity):
         "traffic.png",
     }
     wrapped = comity.home / "c" / rows["fedrep+confree"]["runs"][0]
+    assert not (wrapped / "conflict.png").exists(), "runs of a comparison are drawn on request"
+    comity("report", str(wrapped))
     assert (wrapped / "conflict.png").is_file()
     said = comity("report", "c").stdout
     gains = said.partition("Gains, seed by seed")[2]
@@ -118,7 +120,7 @@ def test_a_named_preset_is_recorded_and_listed(comity):
     assert 'preset = "pfedrlla-appendix"' in written
     listed = json.loads(comity("list", "presets", "--json").stdout)["presets"]
     assert {entry["name"] for entry in listed} == {
-        *("fedpref-paper", "pfedrlla-appendix", "thesis-fairness"),
+        *("fedbn-digits", "fedpref-paper", "pfedme-mnist", "pfedrlla-appendix", "thesis-fairness"),
     }
     table = comity("list", "presets").stdout
     assert "threshold = 3.0" in table

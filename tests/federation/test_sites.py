@@ -98,7 +98,8 @@ class Watched(Deployment):
         super().__init__(*arguments)
         algorithm = self.configuration.get_algorithm()
         copies = tuple(algorithm.receive_as.values())  # of what was delivered
-        names = set(self.agreement.personal) - set(algorithm.statistics)
+        # 0 and 1 of FedFew's choice stand in any message
+        names = set(self.agreement.personal) - set(algorithm.statistics) - {"chosen"}
         self.personal = {name for name in names if not name.startswith(copies or ("-",))}
 
     def fate(self, name: str, message: bytes) -> str:

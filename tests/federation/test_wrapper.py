@@ -27,8 +27,9 @@ from tests.laws.conftest import data_of
 from tests.tiny import tiny
 
 HOSTS = [
-    *("apfl", "ditto", "fedadagrad", "fedadam", "fedala", "fedavg", "fedavgm", "fedbabu", "fedcp"),
-    *("fedpac", "fedphp", "fedprox", "fedrep", "fedrod", "fedyogi"),
+    *("apfl", "ditto", "fedadagrad", "fedadam", "fedala", "fedavg", "fedavgm", "fedbabu", "fedbn"),
+    *("fedcp", "fedpac", "fedper", "fedphp", "fedprox", "fedrep", "fedrod", "fedyogi"),
+    *("lg-fedavg", "per-fedavg", "pfedme"),
 ]
 OTHERS = [
     *("cfl", "fedamp", "fedfomo", "fednova", "fedpref", "matfl", "no-communication", "q-fedavg"),

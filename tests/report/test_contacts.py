@@ -103,6 +103,7 @@ def test_quality_over_hours_with_the_line_to_beat(comparison):
 
 def test_the_report_of_a_run_shows_its_links(comparison):
     run = next(runs[0] for (name, _), runs in comparison.runs.items() if name == "fedavg")
+    comity.api.report(run.path)
     for name in ("contacts", "hours", "ages"):
         assert (run.path / f"{name}.png").is_file()
     page = (run.path / "report.html").read_text()

@@ -22,10 +22,10 @@ def start(problem, *, out, **settings):
     return out
 
 
-def execute(path, workers, notify, **options):
+def execute(path, workers, notify):
     for number in (1, 2):
         notify(round_event(run=path.name, round=number, done=number, total=2))
-    return SimpleNamespace(path=path, workers=workers, options=options)
+    return SimpleNamespace(path=path, workers=workers)
 
 
 def campaign(checked=("problem",), plans=PLANS):
@@ -50,12 +50,6 @@ def test_comparisons_share_one_progress_and_one_table(tmp_path):
         done.results == {"parts": ["paper", "ours"]} == json.loads((out / "t-1.json").read_text())
     )
     assert [comparison.workers for comparison in done.comparisons] == [3, 3]
-    assert [comparison.options for comparison in done.comparisons] == [{}, {}]
-
-
-def test_work_is_passed_on(tmp_path):
-    done = execute_campaign("t-1", campaign(), out=tmp_path / "r", work=print)
-    assert [comparison.options for comparison in done.comparisons] == [{"work": print}] * 2
 
 
 def test_a_campaign_of_one_comparison_needs_no_directory_below_its_own(tmp_path):

@@ -82,7 +82,9 @@ class FedFew(Algorithm):
     statistics: ClassVar[tuple[str, ...]] = ("model_losses",)
     _transient: ClassVar[tuple[str, ...]] = ("_importance", "_match")
 
-    models: int = setting(3, "K: models of the server, which start different", at_least=1)
+    models: int = setting(
+        3, "K: models of the server, which start different", at_least=1, at_most=1000
+    )
     mu: float = setting(
         0.1, "μ: smaller, and the clients that are served worst count more", above=0
     )

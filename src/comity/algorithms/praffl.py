@@ -120,12 +120,12 @@ class PraFFL(Algorithm):
     split: float = setting(0.5, "share of local training that ψ gets, first", above=0, below=1)
     smoothing: float = setting(1.0, "γ of the smooth Tchebycheff function", above=0)
     lambda_min: float = setting(0.01, "no entry of a preference counts as less", above=0, below=0.5)
-    width: PositiveInt = setting(4, "features that ψ hands to the head")
+    width: PositiveInt = setting(4, "features that ψ hands to the head", at_most=1024)
     arch: Literal["code", "relu"] = setting(
         "code", "head: two linear layers and one common bias, or relu between them"
     )
     hyper: Literal["mlp", "linear"] = setting("mlp", "hypernetwork: a hidden layer, or none")
-    hyper_width: PositiveInt = setting(4, "width of the hypernetwork's hidden layers")
+    hyper_width: PositiveInt = setting(4, "width of the hypernetwork's hidden layers", at_most=1024)
     weighting: Literal["mean", "sizes", "public"] = setting(
         "mean", "how the server averages ψ; public: by sizes, but the first client's not weighted"
     )

@@ -187,7 +187,7 @@ class Fleet(Arithmetic):
         for row in range(self.size):
             digest = hashlib.sha256()
             for tensor in self.tensors.values():
-                digest.update(tensor[row].contiguous().numpy().data)
+                digest.update(tensor[row].contiguous().numpy(force=True).data)
             place[row] = places.setdefault(digest.digest(), len(first))
             if place[row] == len(first):
                 first.append(row)

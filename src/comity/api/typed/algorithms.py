@@ -107,7 +107,7 @@ class FedFewSettings(TypedDict, total=False):
     """Settings of fedfew."""
 
     models: int
-    """K: models of the server, which start different (default: 3; at least 1)."""
+    """K: models of the server, which start different (default: 3; at least 1, at most 1000)."""
     mu: float
     """μ: smaller, and the clients that are served worst count more (default: 0.1; above 0)."""
     columns: Literal["raw", "normalised"]
@@ -206,13 +206,13 @@ class HetPFLSettings(TypedDict, total=False):
     lambda_min: float
     """No entry of a preference counts as less (default: 0.01; above 0, below 0.5)."""
     width: int
-    """Features that ψ hands to the head (default: 4; above 0)."""
+    """Features that ψ hands to the head (default: 4; at most 1024, above 0)."""
     arch: Literal["code", "relu"]
     """Head: two linear layers and one common bias, or relu between them (default: 'code')."""
     hyper: Literal["mlp", "linear"]
     """Hypernetwork: a hidden layer, or none (default: 'mlp')."""
     hyper_width: int
-    """Width of the hypernetwork's hidden layers (default: 4; above 0)."""
+    """Width of the hypernetwork's hidden layers (default: 4; at most 1024, above 0)."""
     weighting: Literal["mean", "sizes", "public"]
     """How the server averages ψ; public: by sizes, but the first client's not weighted
     (default: 'mean')."""
@@ -293,13 +293,13 @@ class PraFFLSettings(TypedDict, total=False):
     lambda_min: float
     """No entry of a preference counts as less (default: 0.01; above 0, below 0.5)."""
     width: int
-    """Features that ψ hands to the head (default: 4; above 0)."""
+    """Features that ψ hands to the head (default: 4; at most 1024, above 0)."""
     arch: Literal["code", "relu"]
     """Head: two linear layers and one common bias, or relu between them (default: 'code')."""
     hyper: Literal["mlp", "linear"]
     """Hypernetwork: a hidden layer, or none (default: 'mlp')."""
     hyper_width: int
-    """Width of the hypernetwork's hidden layers (default: 4; above 0)."""
+    """Width of the hypernetwork's hidden layers (default: 4; at most 1024, above 0)."""
     weighting: Literal["mean", "sizes", "public"]
     """How the server averages ψ; public: by sizes, but the first client's not weighted
     (default: 'mean')."""

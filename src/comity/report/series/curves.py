@@ -57,9 +57,10 @@ def curves(run: Run) -> Curves:
     clients = run.results["per_client"]
     preferences = preferences_of(run)
     places = {client["client"]: place for place, client in enumerate(clients)}  # a site has one
-    history = run.history
-    for entry in history:
-        entry["clients"] = [places[client] for client in entry["clients"]]
+    history: list[HistoryEntry] = [
+        {**entry, "clients": [places[client] for client in entry["clients"]]}
+        for entry in run.history
+    ]
     known = all("optimum" in client for client in clients)
     return Curves(
         rounds=np.array([entry["round"] for entry in history], dtype=np.int64),
