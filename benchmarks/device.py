@@ -53,7 +53,7 @@ CASES: dict[str, dict[str, Any]] = {
 
 
 class Outcome(NamedTuple):
-    """What one run of a federation took, and where it ended."""
+    """Time of one run of a federation, and its final models."""
 
     milliseconds: float
     """Median time of a round, per client."""

@@ -1,4 +1,4 @@
-"""How cost grows with clients, rounds and parameters: time, memory, sizes of files.
+"""Growth of cost with clients, rounds and parameters: time, memory, sizes of files.
 
 Made-up rows (40 per client) and a network of one hidden layer; five steps of 16 rows per round.
 Every point is a whole run in a process of its own, one worker, one thread, report included. A slope

@@ -1,4 +1,4 @@
-"""Where the time of whole commands goes: imports, training, validation, tests, files, report.
+"""Time of whole commands by phase: imports, training, validation, tests, files, report.
 
 Every job is a process of its own with one worker. Names of the package are wrapped while it runs;
 the CPU time between entering and leaving them is theirs, without that of names inside them. Also
@@ -51,7 +51,7 @@ PHASES = {
     "report": "report, its imports",
     "rest": "the rest",
 }
-"""What the table calls each phase."""
+"""Names of the phases in the table."""
 Phase = str | Callable[..., str]
 
 

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 PACKAGES = {"flower": "flwr[simulation]", "pfl": "pfl[pytorch]", "fluke": "fluke-fl"}
-"""What is installed for a contender; all others run in the environment of the benchmark."""
+"""Installations of contenders; all others run in the environment of the benchmark."""
 
 
 def python_for(name: str, environments: Path, timeout: float = 900) -> tuple[str, str]:

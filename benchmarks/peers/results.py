@@ -1,4 +1,4 @@
-"""What the runs of a task come to: one row per contender, as a table."""
+"""Results of the runs of a task: one row per contender, as a table."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ _BETAS = (0.9, 0.999)  # of Adam on α
 
 
 class Sampling(nn.Module):
-    """Where a client draws its preferences: α of its Dirichlet distribution, and α's optimiser."""
+    """Distribution from which a client draws preferences, Dirichlet with α; and α's optimiser."""
 
     def __init__(self, objectives: int, alpha: float) -> None:
         super().__init__()

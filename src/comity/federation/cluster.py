@@ -232,7 +232,7 @@ class Cluster:
 
 
 class Host:
-    """What answers questions on a worker.
+    """Holder of clients on a worker, which answers questions.
 
     Args:
         client: The connection to the cluster.

@@ -101,7 +101,7 @@ def _mark(directory: Directory) -> tuple[int, int] | None:
 
 
 class _Assignment(NamedTuple):
-    """What a worker needs for a job."""
+    """Everything that a worker needs for a job."""
 
     directory: Path
     """Working directory of the main process."""
