@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from comity.algorithms import Need, algorithm
+from comity.algorithms import Need, algorithm, registry
 from comity.algorithms.fedavg import FedAvg
 from comity.core.fleet import Fleet
 from comity.core.phases import Batch, Phase, Update, View
@@ -37,14 +37,6 @@ class Keeping(nn.Module):
         return outputs
 
 
-@algorithm(
-    "taking-note",
-    title="Half of what was received",
-    paper="a test",
-    place="personalised models",
-    method="a private copy made on receipt",
-    communication="the model, both ways",
-)
 class TakingNote(FedAvg):
     """own ← factor · received, with each delivery."""
 
@@ -70,6 +62,21 @@ class TakingNote(FedAvg):
             return {"receipts": parameters["receipts"] + 1, "seen": torch.stack(means), **own}
 
         return noted
+
+
+@pytest.fixture(autouse=True)
+def _registered(monkeypatch):
+    """Register the algorithm for these tests alone."""
+    monkeypatch.setattr(registry, "_REGISTRY", dict(registry._REGISTRY))
+    register = algorithm(
+        "taking-note",
+        title="Half of what was received",
+        paper="a test",
+        place="personalised models",
+        method="a private copy made on receipt",
+        communication="the model, both ways",
+    )
+    register(TakingNote)
 
 
 def noting(**values: Any) -> Any:

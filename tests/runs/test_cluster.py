@@ -153,13 +153,15 @@ def test_a_job_goes_on_elsewhere_when_its_worker_is_killed(cluster, tmp_path, mo
     here = run_plan(Path("here"))
     rounds: list[tuple[int, int]] = []
     starts: list[tuple[str, int]] = []
+    killed: list[str] = []
 
     def notify(event: Event) -> None:
         if isinstance(event, StartEvent):
             starts.append((event.run, event.round))
         if isinstance(event, RoundEvent):
             rounds.append((event.done, event.total))
-            if event.seed == 1 and event.round == 2 and len(starts) == 2:
+            if event.seed == 1 and event.round == 2 and not killed:
+                killed.append(event.run)
                 lock = json.loads((Path(event.run) / LOCK).read_text())
                 os.kill(lock["process"], signal.SIGKILL)
 
