@@ -6,7 +6,7 @@ INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --constraint c
 SPACE := examples/space
 SATELLITES := --links runs/contacts.csv --encoding int8 --preferences $(SPACE)/preferences.csv
 
-.PHONY: demo space test test-slow test-flower setup flower lint clean
+.PHONY: demo space test test-slow test-flower docs setup flower lint clean
 
 demo: $(VENV)/.demo  ## set up and run the main job: 20 clients, Deep Sea Treasure, FedPref
 	$(BIN)/comity run deep-sea-treasure
@@ -24,6 +24,10 @@ test-slow: setup  ## the long checks
 
 test-flower: setup flower  ## the transport on Flower, with real processes
 	COMITY_FLOWER_BIN=$(FLOWER)/bin $(BIN)/pytest -m flower
+
+docs: setup  ## the site, below site/: warnings and broken links are errors
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+	@echo site/index.html
 
 setup: $(VENV)/.setup  ## the environment with all extras and development tools
 

@@ -10,7 +10,13 @@ from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).parents[1]
 PAGES = ("*.md", "docs/**/*.md", "benchmarks/**/*.md", "examples/*/*.md", "src/**/data/*.md")
-BESIDE = ("docs/images/*", "docs/*.css", "benchmarks/results/*.json", "benchmarks/results/*.txt", "examples/*.ipynb")
+BESIDE = (
+    "docs/images/*",
+    "docs/*.css",
+    "benchmarks/results/*.json",
+    "benchmarks/results/*.txt",
+    "examples/*.ipynb",
+)
 
 
 def on_files(files: Files, config: Any) -> Files:
@@ -21,9 +27,7 @@ def on_files(files: Files, config: Any) -> Files:
         config: The configuration of the site.
     """
     theme = [file for file in files if not Path(config.docs_dir, file.src_uri).is_file()]
-    found = [
-        File(path, str(ROOT), config.site_dir, config.use_directory_urls) for path in _paths()
-    ]
+    found = [File(path, str(ROOT), config.site_dir, config.use_directory_urls) for path in _paths()]
     return Files([*theme, *found])
 
 

@@ -15,14 +15,15 @@ from typing import Any
 
 import pytest
 
-from comity.algorithms import Algorithm, Round, algorithms
+from comity.algorithms import Algorithm, Round, algorithms, registry
 from comity.cli import main
 from comity.core.phases import Phase, View
 from comity.problems import DataProblem, problems
-from comity.searches import generators
+from comity.searches import candidates, generators
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+REFERENCE = sorted((ROOT / "docs" / "reference").glob("*.md"))
 MEASURED = [ROOT / "benchmarks" / "RESULTS.md", *(ROOT / "benchmarks" / "results").glob("*.md")]
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
@@ -39,6 +40,13 @@ SHORT = {
 """Appended to commands, so that a page may show the real thing."""
 
 
+@pytest.fixture(autouse=True)
+def _registries(monkeypatch):
+    """Forget what snippets register."""
+    for module in (registry, candidates):
+        monkeypatch.setattr(module, "_REGISTRY", dict(module._REGISTRY))
+
+
 def blocks(language: str) -> list[object]:
     return [
         pytest.param(text, id=f"{page.stem}-{number}")
@@ -52,6 +60,18 @@ def blocks(language: str) -> list[object]:
 def test_python(text, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     exec(compile(text, "snippet", "exec"), {"__name__": "snippet"})
+
+
+@pytest.mark.parametrize("page", REFERENCE, ids=lambda page: page.stem)
+def test_reference(page, tmp_path, monkeypatch):
+    """The examples of a page of the reference are one script."""
+    monkeypatch.chdir(tmp_path)
+    for name, value in (("MLFLOW_ALLOW_FILE_STORE", "true"), ("WANDB_MODE", "offline")):
+        monkeypatch.setenv(name, value)
+    names: dict[str, Any] = {"__name__": "snippet"}
+    for language, text in BLOCK.findall(page.read_text()):
+        assert language == "python"
+        exec(compile(text, page.name, "exec"), names)
 
 
 @pytest.mark.parametrize("text", blocks("sh"))
@@ -131,7 +151,7 @@ def test_the_notebook_runs_and_holds_no_outputs(tmp_path, monkeypatch):
 
 
 def test_links_lead_somewhere():
-    for page in [*PAGES, *MEASURED]:
+    for page in [*PAGES, *REFERENCE, *MEASURED]:
         for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text()):
             assert (page.parent / target).exists(), f"{page.name}: {target}"
 

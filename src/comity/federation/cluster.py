@@ -6,6 +6,7 @@ send each other, so everybody who reaches them is trusted: see docs/cluster.md.
 
 from __future__ import annotations
 
+import gc
 import logging
 import platform
 import re
@@ -104,15 +105,17 @@ class Cluster:
         try:
             return Client(place, timeout=_CONNECT, set_as_default=False, direct_to_workers=True)
         except OSError as error:
-            fault = str(error).partition("\n")[0]
-            raise StoppedError(
-                f"cluster {self.address}: no scheduler answers there ({fault})"
-            ) from None
+            cause = str(error).partition("\n")[0]
+            fault: Exception = StoppedError(
+                f"cluster {self.address}: no scheduler answers there ({cause})"
+            )
         except (TypeError, ValueError) as error:  # no certificates, or damaged ones
-            raise UserError(
+            fault = UserError(
                 f"cluster {self.address}: {error}. Dask takes certificates from its own "
                 "configuration: see docs/cluster.md."
-            ) from None
+            )
+        gc.collect()  # a half-made client stops its loop when it is collected: not inside another's
+        raise fault
 
     def workers(self) -> list[str]:
         """Return the addresses of the workers; waits until there is one."""
