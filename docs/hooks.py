@@ -12,7 +12,6 @@ ROOT = Path(__file__).parents[1]
 PAGES = ("*.md", "docs/**/*.md", "benchmarks/**/*.md", "examples/*/*.md", "src/**/data/*.md")
 BESIDE = (
     "docs/images/*",
-    "docs/*.css",
     "benchmarks/results/*.json",
     "benchmarks/results/*.txt",
     "examples/*.ipynb",
