@@ -2,11 +2,12 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 FLOWER := .venv-flower
+LOWEST := .venv-lowest
 INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 SPACE := examples/space
 SATELLITES := --links runs/contacts.csv --encoding int8 --preferences $(SPACE)/preferences.csv
 
-.PHONY: demo space test test-slow test-flower docs setup flower lint clean
+.PHONY: demo space test test-slow test-flower test-lowest docs release setup flower lint clean
 
 demo: $(VENV)/.demo  ## set up and run the main job: 20 clients, Deep Sea Treasure, FedPref
 	$(BIN)/comity run deep-sea-treasure
@@ -25,9 +26,20 @@ test-slow: setup  ## the long checks
 test-flower: setup flower  ## the transport on Flower, with real processes
 	COMITY_FLOWER_BIN=$(FLOWER)/bin $(BIN)/pytest -m flower
 
+test-lowest: $(LOWEST)/.setup  ## the fast tests with the lowest versions that pyproject.toml allows
+	$(LOWEST)/bin/pytest -n 2 -m "not slow and not flower" -W ignore::DeprecationWarning
+
 docs: setup  ## the site, below site/: warnings and broken links are errors
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 	@echo site/index.html
+
+release: setup docs  ## build, look into the wheel, install it in an empty environment, run the demo from there
+	rm -rf dist build/wheel && mkdir -p build
+	$(BIN)/python -m build --outdir dist
+	$(BIN)/python -m tests.wheel dist
+	$(PYTHON) -m venv build/wheel
+	build/wheel/bin/pip install --quiet --disable-pip-version-check --constraint constraints.txt dist/*.whl
+	cd build/wheel && bin/comity --version && bin/comity run deep-sea-treasure
 
 setup: $(VENV)/.setup  ## the environment with all extras and development tools
 
@@ -62,5 +74,10 @@ $(FLOWER)/.setup: constraints-flower.txt
 	$(FLOWER)/bin/pip install --quiet --disable-pip-version-check --constraint $< flwr
 	@touch $@
 
+$(LOWEST)/.setup: pyproject.toml constraints-lowest.txt
+	$(PYTHON) -m venv $(LOWEST)
+	$(LOWEST)/bin/pip install --quiet --disable-pip-version-check --constraint constraints-lowest.txt --editable ".[box2d,mujoco,dev]"
+	@touch $@
+
 clean:
-	rm -rf $(VENV) $(FLOWER) .venv-peers .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) $(FLOWER) $(LOWEST) build dist site .venv-peers .mypy_cache .ruff_cache .pytest_cache

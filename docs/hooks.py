@@ -9,7 +9,7 @@ from typing import Any
 from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).parents[1]
-PAGES = ("*.md", "docs/**/*.md", "benchmarks/**/*.md", "examples/*/*.md", "src/**/data/*.md")
+PAGES = ("[A-Z]*.md", "docs/**/*.md", "benchmarks/**/*.md", "examples/*/*.md", "src/**/data/*.md")
 BESIDE = (
     "docs/images/*",
     "benchmarks/results/*.json",
