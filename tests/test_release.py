@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from itertools import chain
 from pathlib import Path
 from zipfile import ZipFile
 
@@ -34,7 +35,7 @@ def test_one_version_everywhere():
 
 def test_the_lowest_versions_are_the_lower_bounds():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    required = [*project["dependencies"], *sum(project["optional-dependencies"].values(), [])]
+    required = [*project["dependencies"], *chain(*project["optional-dependencies"].values())]
     bounds = {found[1].lower(): found[2] for text in required if (found := BOUND.fullmatch(text))}
     assert len(bounds) == len({text.partition("[")[0].partition(">")[0] for text in required})
     lines = (ROOT / "constraints-lowest.txt").read_text().splitlines()[1:]

@@ -8,6 +8,8 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+from comity.core.internals import fused_adam
+
 
 class Adam:
     """Optimiser that steps stacked tensors in place, each client as with an optimiser of its own.
@@ -49,20 +51,14 @@ class Adam:
         together = bool((counts == counts[0]).all())
         tensors, first, second = self._stacked if together else self._separate
         steps = counts + 1
-        torch._fused_adam_(  # what `torch.optim` ends in, without sorting tensors by device
+        fused_adam(
             tensors,
             grads if together else _unstacked(grads),
             first,
             second,
-            [],
             [steps[0]] * len(grads) if together else [*steps.unbind()] * len(grads),
-            lr=rate,
-            beta1=0.9,
-            beta2=0.999,
+            rate=rate,
             weight_decay=self._weight_decay,
-            eps=1e-8,
-            amsgrad=False,
-            maximize=False,
         )
 
 

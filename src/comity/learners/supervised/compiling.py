@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
 from typing import Any, TypeAlias
 
 from torch import Tensor
-from torch.utils._pytree import tree_flatten, tree_unflatten
+
+from comity.core.internals import compiled
 
 Arguments: TypeAlias = tuple[Any, ...]
 """Tensors, dicts of tensors, and tuples (also named ones) of these."""
@@ -47,8 +48,10 @@ class Programs:
         held = _leaves(fixed)
         shapes = tuple((leaf.shape, leaf.stride()) for leaf in held + _leaves(changing))
         if (name, shapes) not in self._programs:
-            leaves, form = tree_flatten((fixed, changing))
-            program = _compile(lambda *tensors: function(*tree_unflatten(tensors, form)), leaves)
+            program = _compile(
+                lambda *tensors: function(*_rebuilt((fixed, changing), iter(tensors))),
+                held + _leaves(changing),
+            )
             self._programs[name, shapes] = program
         program = self._programs[name, shapes]
 
@@ -71,9 +74,18 @@ def _leaves(arguments: Arguments) -> list[Tensor]:
     return leaves
 
 
+def _rebuilt(arguments: Any, tensors: Iterator[Tensor]) -> Any:
+    """Return arguments of the same form with other tensors, in the order of `_leaves`."""
+    if isinstance(arguments, dict):
+        return {name: next(tensors) for name in arguments}
+    if isinstance(arguments, tuple):
+        parts = [_rebuilt(argument, tensors) for argument in arguments]
+        return type(arguments)(*parts) if hasattr(arguments, "_fields") else tuple(parts)
+    return next(tensors)
+
+
 def _compile(function: Callable[..., None], arguments: list[Tensor]) -> Callable[..., object]:
     """Return a function as a compiled program of tensors like the given ones."""
-    import torch._inductor  # takes a second
     from torch.fx.experimental.proxy_tensor import make_fx
 
     def in_place(*tensors: Tensor) -> tuple[()]:
@@ -81,5 +93,4 @@ def _compile(function: Callable[..., None], arguments: list[Tensor]) -> Callable
         return ()
 
     graph = make_fx(in_place)(*(tensor.clone() for tensor in arguments))
-    compiled: Callable[..., object] = torch._inductor.compile(graph, [*arguments])
-    return compiled
+    return compiled(graph, arguments)
