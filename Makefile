@@ -38,7 +38,7 @@ release: setup docs  ## build, look into the wheel, install it in an empty envir
 	$(BIN)/python -m build --outdir dist
 	$(BIN)/python -m tests.wheel dist
 	$(PYTHON) -m venv build/wheel
-	build/wheel/bin/pip install --quiet --disable-pip-version-check --constraint constraints.txt dist/*.whl
+	build/wheel/bin/pip install --quiet --disable-pip-version-check --constraint constraints.txt "$$(ls dist/*.whl)[environments]"
 	cd build/wheel && bin/comity --version && bin/comity run deep-sea-treasure
 
 setup: $(VENV)/.setup  ## the environment with all extras and development tools
@@ -54,11 +54,11 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.demo: $(BIN)/python pyproject.toml constraints.txt
-	$(INSTALL) --editable .
+	$(INSTALL) --editable ".[environments]"
 	@touch $@
 
 $(VENV)/.space: $(BIN)/python pyproject.toml constraints.txt
-	$(INSTALL) --editable ".[space]"
+	$(INSTALL) --editable ".[environments,space]"
 	@touch $@ $(VENV)/.demo
 
 runs/contacts.csv: $(SPACE)/orbits.tle $(SPACE)/stations.csv | $(VENV)/.space

@@ -14,6 +14,7 @@ BESIDE = (
     "docs/images/*",
     "benchmarks/results/*.json",
     "benchmarks/results/*.txt",
+    "CITATION.cff",
     "examples/*.ipynb",
 )
 

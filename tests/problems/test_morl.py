@@ -201,6 +201,8 @@ def test_halfcheetah_is_silent_and_leaves_no_file_behind(tmp_path, monkeypatch, 
 @pytest.mark.parametrize(
     ("name", "hidden", "extra"),
     [
+        ("deep-sea-treasure", "mo_gymnasium", "comity[environments]"),
+        ("lunar-lander", "mo_gymnasium", "comity[box2d]"),
         ("lunar-lander", "Box2D", "comity[box2d]"),
         ("lunar-lander-continuous", "Box2D", "comity[box2d]"),
         ("halfcheetah", "mujoco", "comity[mujoco]"),
@@ -216,6 +218,14 @@ def test_a_missing_extra_is_named(name, hidden, extra):
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert extra in done.stdout
+
+
+def test_problems_with_data_need_no_environments(tmp_path):
+    hidden = "import sys; sys.modules['gymnasium'] = sys.modules['mo_gymnasium'] = None\n"
+    code = hidden + "from comity.cli import main; main()"
+    for words in (["list", "problems"], ["run", "german-credit-gender-dp", "--rounds", "1"]):
+        command = [sys.executable, "-c", code, *words]
+        subprocess.run(command, capture_output=True, check=True, cwd=tmp_path)
 
 
 def test_an_action_space_that_nobody_learns_is_refused():

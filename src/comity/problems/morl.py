@@ -28,9 +28,14 @@ def make(name: str, extra: str = "") -> Any:
         name: Identifier of the environment.
         extra: Extra of this package that installs its simulator.
     """
-    import gymnasium
-    import mo_gymnasium
-
+    try:
+        import gymnasium
+        import mo_gymnasium
+    except ImportError:
+        raise UserError(
+            f"environment '{name}' comes with mo-gymnasium, which is not installed; install it "
+            f"with: pip install 'comity[{extra or 'environments'}]'."
+        ) from None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
