@@ -110,7 +110,12 @@ def test_published_rates_are_the_defaults_of_that_protocol():
 
     adam, server, rounds = settings("fedadam")
     assert (adam["learning_rate"], adam["local_steps"], adam["batch_size"]) == (0.01, 100, 4)
-    assert (server["server_rate"], server["beta2"], server["tau"], rounds) == (0.01, 0.999, 1e-8, 15)
+    assert (server["server_rate"], server["beta2"], server["tau"], rounds) == (
+        0.01,
+        0.999,
+        1e-8,
+        15,
+    )
     alone, _, rounds = settings("no-communication")
     assert (alone["optimiser"], alone["learning_rate"]) == ("adam", 1e-3)
     assert (alone["local_epochs"], rounds) == (50, 1)

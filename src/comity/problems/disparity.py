@@ -3,7 +3,7 @@
 The specification ``largest-gap:W`` gives every client the weight W for being fair to the attribute
 that divides its people most, and 1 − W for the first objective, accuracy. What divides people is
 measured on the client's training rows, before anything is learned: the largest difference between
-an attribute's values in how often the label is yes (`comity.problems.fairness.gap`).
+an attribute's values in how often the label is yes (`comity.problems.gaps`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from comity.core.typing import FloatArray
 from comity.errors import UserError
 from comity.problems.base import Problem
 from comity.problems.data import batch_of
-from comity.problems.fairness import FairnessProblem, gap
+from comity.problems.fairness import FairnessProblem
+from comity.problems.gaps import gap
 
 
 def label_gaps(problem: FairnessProblem) -> dict[str, FloatArray]:

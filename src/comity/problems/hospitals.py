@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from comity.core.phases import Batch
 from comity.core.rng import stream
 from comity.core.typing import IntArray
-from comity.datasets.apportionment import apportion, distribute
+from comity.datasets.apportionment import set_aside
 from comity.datasets.hospitals import FEATURES, HOSPITALS, LICENCE, NAME, patients
 from comity.datasets.partition import ClientRows, PartitionSpec
 from comity.errors import UserError
@@ -116,10 +116,7 @@ class HospitalsProblem(DataProblem):
                 shares.append(ClientRows(train, train, test))
                 continue
             rows = order[here[order] & ~everybody.test[order]]
-            counts = np.bincount(samples.strata[rows], minlength=2)
-            quotas = counts[:, None] * fractions / fractions.sum()
-            parts = distribute(rows, samples.strata, apportion(quotas, np.zeros(2, dtype=np.int64)))
-            train, validation = (np.sort(part) for part in parts)
+            train, validation = set_aside(rows, samples.strata, fractions)
             shares.append(ClientRows(train, validation, test))
         return shares
 

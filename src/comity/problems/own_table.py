@@ -17,12 +17,8 @@ from comity.datasets.roles import Roles
 from comity.datasets.shipped import DATASETS, dataset
 from comity.datasets.tables import Table, make_table
 from comity.errors import UserError, unknown
-from comity.problems.fairness import (
-    FairnessProblem,
-    FairnessSettings,
-    Metric,
-    fairness_problem,
-)
+from comity.problems.fairness import FairnessProblem, FairnessSettings, fairness_problem
+from comity.problems.gaps import Metric
 from comity.settings import build, setting
 
 
