@@ -149,7 +149,7 @@ def test_an_attribute_makes_fairness_an_objective(tmp_path):
         [math.log(2), 0.1 * math.log(2), 0.1 * math.log(2)]
     )
     run = comity.run(problem, out=tmp_path / "run", **SHORT)
-    assert run.groups["clients"][0]["attributes"]["sex"]["groups"].keys() == {"f", "m"}
+    assert run.groups["clients"][0]["attributes"]["sex"]["values"].keys() == {"f", "m"}
     new = {"pay": [-3.0, 3.0], "age": [30, 30]}
     assert len(comity.predict(run, new, client=0)) == 2
     with pytest.raises(UserError, match="row 3, column 'pay' must be a number, got 'much'"):
