@@ -48,6 +48,7 @@ if TYPE_CHECKING:  # the names of _NAMES, for type checkers
     from comity.problems import Objective as Objective
     from comity.problems import Problem as Problem
     from comity.problems import Samples as Samples
+    from comity.problems.own_datasets import from_datasets as from_datasets
     from comity.problems.own_table import table_problem as table_problem
     from comity.report.card import export as export
     from comity.report.objects import figure as figure
@@ -82,6 +83,7 @@ _NAMES = {
     "comity.core.phases": "Phase View",
     "comity.errors": "UserError",
     "comity.problems": "DataProblem EnvironmentProblem Objective Problem Samples",
+    "comity.problems.own_datasets": "from_datasets",
     "comity.problems.own_table": "table_problem",
     "comity.report.card": "export",
     "comity.report.objects": "figure figures",

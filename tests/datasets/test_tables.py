@@ -424,3 +424,37 @@ def test_all_columns_that_new_rows_lack_are_listed():
         UserError, match=r"new rows of staff: column 'age' is absent from the header"
     ):
         table(features=["age"]).encode({"job": ["cook"]})
+
+
+def test_numbers_that_are_codes_become_categories():
+    codes = {"job": ["10", "9", "10", "9"]}
+    plain = table(changes=codes, features=["job"])
+    assert (plain.features, plain.numeric.tolist()) == (("job",), [True])
+    coded = table(changes=codes, features=["job"], categories=["job"])
+    assert (coded.features, coded.numeric.tolist()) == (("job=9", "job=10"), [False, False])
+    assert coded.inputs.tolist() == [[0, 1], [1, 0], [0, 1], [1, 0]]
+    with pytest.raises(UserError, match="unknown column in staff 'work'"):
+        table(categories=["work"])
+    many = {name: cells * 300 for name, cells in columns().items()}
+    many["age"] = [str(number) for number in range(1200)]
+    with pytest.raises(UserError, match="1,200 different values, too many for categories"):
+        make_table("staff", many, Roles("hired", ["sex"], features=["age"], categories=["age"]))
+
+
+def test_large_clients_are_cut_to_the_same_rows_in_every_run():
+    sites = {"site": ["north"] * 30 + ["south"] * 5}
+    cells = {name: (values * 9)[:35] for name, values in columns().items()} | sites
+    cells["age"] = [str(number) for number in range(35)]
+    roles = Roles("hired", ["sex"], client="site", features=["age"], rows_per_client=10)
+    first = make_table("staff", cells, roles)
+    assert np.bincount(first.silos).tolist() == [10, 5]
+    ages = first.inputs[:, 0]
+    assert (np.diff(ages) > 0).all(), "rows keep their order"
+    assert ages[-5:].tolist() == [30, 31, 32, 33, 34]
+    assert ages[:10].tolist() != list(range(10)), "rows are drawn"
+    assert make_table("staff", cells, roles).inputs.tolist() == first.inputs.tolist()
+    assert first.notes[0] == "15 of 35 rows were drawn, at most 10 per site"
+    all_rows = Roles("hired", ["sex"], client="site", features=["age"], rows_per_client=30)
+    assert len(make_table("staff", cells, all_rows).label) == 35
+    with pytest.raises(UserError, match="rows_per_client = 10 needs the column"):
+        make_table("staff", cells, Roles("hired", ["sex"], features=["age"], rows_per_client=10))

@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -417,3 +418,54 @@ def test_results_say_which_partition_and_split_a_figure_used(call):
     assert "preset" not in result
     parts = np.array(list(result["samples"].values()))
     np.testing.assert_allclose(parts.sum(axis=1), [650, 150, 200], atol=6)
+
+
+def write_states(path, states: int, rows: int) -> None:
+    """Rows like FeDa4Fair's: even states pay by sex, odd ones by race."""
+    draw = np.random.default_rng(1)
+    header = "state,AGEP,COW,SCHL,MAR,OCCP,POBP,RELP,WKHP,SEX,RAC1P,PINCP"
+    lines = [header]
+    for state in range(states):
+        for sex, race in draw.integers(1, 3, (rows, 2)):
+            luck = draw.random() < (0.8 if (sex, race)[state % 2] == 1 else 0.2)
+            codes = (
+                draw.integers(18, 90),
+                draw.integers(1, 9),
+                20,
+                draw.integers(1, 6),
+                10,
+                6,
+                0,
+                40,
+            )
+            lines.append(",".join(map(str, (f"S{state:02}", *codes, sex, race, int(luck)))))
+    path.write_text("\n".join(lines))
+
+
+def test_states_want_what_they_lack(call):
+    """The configuration of the example, on rows like those that it is for."""
+    source = Path(__file__).parents[2] / "examples" / "states" / "feda4fair.toml"
+    config = call.home / "feda4fair.toml"
+    config.write_text(source.read_text().replace("= 47", "= 4"))
+    write_states(call.home / "states.csv", 4, 80)
+    small = [
+        "--set",
+        "problem.data=states.csv",
+        "--set",
+        "problem.rows_per_client=60",
+    ]
+    result = json.loads(call("run", "--config", config, *small, *SHORT, "--json", "--out", "r"))
+    assert [row["name"] for row in result["per_client"]] == ["S00", "S01", "S02", "S03"]
+    assert list(result["per_client"][0]["objectives"]) == [
+        "accuracy",
+        "fairness-sex",
+        "fairness-race",
+    ]
+    weights = [list(row["preference"]) for row in result["per_client"]]
+    assert weights == [[0.7, 0.3, 0.0], [0.7, 0.0, 0.3]] * 2
+    assert any("240 of 320 rows were drawn" in note for note in result["notes"])
+    (call.home / "states.csv").unlink()
+    features = library.open(call.home / "r").configuration.get_problem().features()
+    assert {"AGEP", "WKHP"} & set(features) == {"AGEP"}  # hours are alike everywhere here
+    assert "COW=1" in features
+    assert "OCCP" not in features

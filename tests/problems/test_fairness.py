@@ -16,7 +16,8 @@ from torch.func import vmap
 
 from comity.configuration import configure
 from comity.problems import find, problems
-from comity.problems.fairness import Aim, FairnessProblem, fairness_problem, gap, relaxed
+from comity.problems.fairness import FairnessProblem, fairness_problem
+from comity.problems.gaps import Aim, gap, relaxed
 
 REFEREES = {
     "dp": demographic_parity_difference,

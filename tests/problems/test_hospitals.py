@@ -86,3 +86,36 @@ def test_other_partitions_deal_all_patients_anew():
 def test_new_patients_are_refused():
     with pytest.raises(UserError, match="lack the scales of their hospital"):
         dealt().prepared(torch.zeros(1, 13))
+
+
+def test_the_published_protocol_sets_no_rows_aside():
+    configuration = configure({"problem": "heart-disease-flamby", "algorithm": "fedavg"})
+    problem = configuration.get_problem()
+    assert isinstance(problem, DataProblem)
+    shares = problem.client_rows()
+    assert [(len(rows.train), len(rows.test)) for rows in shares] == list(COUNTS)
+    assert all(rows.validation.tolist() == rows.train.tolist() for rows in shares)
+    assert (configuration.keep, configuration.rounds) == ("last", 15)
+    assert configuration.learner_settings["optimiser"] == "sgd"
+    assert any("validation rows are the training rows" in note for note in problem.samples().notes)
+    assert not any("validation" in note for note in dealt().samples().notes)
+
+
+def test_published_rates_are_the_defaults_of_that_protocol():
+    """(486 // 4 // 4) * 50 // 100 = 15 rounds; alone 50 epochs of Adam."""
+
+    def settings(algorithm):
+        chosen = configure({"problem": "heart-disease-flamby", "algorithm": algorithm})
+        return chosen.learner_settings, chosen.algorithm_settings, chosen.rounds
+
+    adam, server, rounds = settings("fedadam")
+    assert (adam["learning_rate"], adam["local_steps"], adam["batch_size"]) == (0.01, 100, 4)
+    assert (server["server_rate"], server["beta2"], server["tau"], rounds) == (
+        0.01,
+        0.999,
+        1e-8,
+        15,
+    )
+    alone, _, rounds = settings("no-communication")
+    assert (alone["optimiser"], alone["learning_rate"]) == ("adam", 1e-3)
+    assert (alone["local_epochs"], rounds) == (50, 1)

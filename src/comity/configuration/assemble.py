@@ -24,6 +24,7 @@ from comity.configuration.planning import with_plan
 from comity.configuration.privacy import read_privacy
 from comity.configuration.run import TABLES, Configuration
 from comity.core.devices import CPU, resolve
+from comity.core.preferences import follows_from_rows
 from comity.errors import UserError, unknown
 from comity.learners import LEARNERS, LearnerSettings
 from comity.problems import DataProblem, resolved
@@ -147,7 +148,8 @@ def _verified(configuration: Configuration, algorithm: Algorithm) -> Configurati
             names = list(problem.client_names())
             configuration = configuration.model_copy(update={"names": names})
     check_names(configuration)
-    if isinstance(configuration.preferences, str) and configuration.preferences.endswith(".csv"):
-        # a file may change or move: the configuration holds its content
+    spec = configuration.preferences
+    if isinstance(spec, str) and (spec.endswith(".csv") or follows_from_rows(spec)):
+        # a file may change or move, rows may be gone: the configuration holds what they gave
         configuration = configuration.model_copy(update={"preferences": vectors.tolist()})
     return with_budget(configuration)

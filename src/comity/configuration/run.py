@@ -21,13 +21,14 @@ from comity.configuration.attack import Attack, parse_attack
 from comity.configuration.privacy import Privacy
 from comity.core.devices import CPU, placed
 from comity.core.graphs import COMPLETE, Graph
-from comity.core.preferences import preferences
+from comity.core.preferences import follows_from_rows, preferences
 from comity.core.typing import FloatArray
 from comity.errors import unknown
 from comity.links.settings import Links
 from comity.problems import Problem
 from comity.problems import find as find_problem
 from comity.problems.base import EVEN
+from comity.problems.disparity import largest_gap
 from comity.settings import Settings, setting
 
 EXCHANGES = ("survey", "round", "finish")
@@ -78,8 +79,8 @@ class Configuration(Settings):
     seed: int = setting(1, "where all random numbers come from", at_least=0)
     preferences: str | list[list[float]] = setting(
         "dirichlet",
-        "dirichlet[:ALPHA], interior[:SHARE], equidistant, gaussian, same:W,W, shared:N,N or a CSV "
-        "file",
+        "dirichlet[:ALPHA], interior[:SHARE], equidistant, gaussian, same:W,W, shared:N,N, "
+        "largest-gap[:W] or a CSV file",
     )
     partition: str = setting(
         EVEN["partition"],
@@ -262,8 +263,10 @@ class Configuration(Settings):
 
     def get_preferences(self) -> FloatArray:
         """Return one preference per client (clients, objectives)."""
-        objectives = len(self.get_problem().objectives)
-        return preferences(self.preferences, self.clients, objectives, self.seed)
+        problem, spec = self.get_problem(), self.preferences
+        if isinstance(spec, str) and follows_from_rows(spec):
+            return largest_gap(problem, spec)
+        return preferences(spec, self.clients, len(problem.objectives), self.seed)
 
     def to_toml(self) -> str:
         """Return the file: run-level settings, then one table each for the three parts."""

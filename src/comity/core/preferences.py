@@ -19,6 +19,8 @@ from comity.core.rng import stream
 from comity.core.typing import FloatArray, IntArray
 from comity.errors import UserError
 
+LARGEST_GAP = "largest-gap"
+"""Specification that follows from clients' rows: `comity.problems.disparity`."""
 _LARGEST = 1e12  # parameter of a Dirichlet draw; far larger ones overflow to no weights at all
 
 KINDS = {
@@ -28,6 +30,8 @@ KINDS = {
     "gaussian": "absolute values of a standard normal draw, divided by their sum",
     "same": "the same weights for all clients: same:0.3,0.7",
     "shared": "a few distinct preferences, each held by several clients: shared:5,5,5,5",
+    LARGEST_GAP: "fairness: a weight, 0.5 by default, for the attribute that divides the client's "
+    "people most, the rest for accuracy: largest-gap:0.3",
     "FILE.csv": "your own: one row per client, one column per objective, rows sum to one",
 }
 """Kinds of specification and their help text."""
@@ -75,8 +79,19 @@ def preferences(
         return read_csv(Path(spec), clients, objectives)
     raise UserError(
         f"preferences: '{spec}' is not one of dirichlet[:ALPHA], interior[:SHARE], equidistant, "
-        "gaussian, same:W,W,…, shared:N,N,… or a file name ending in .csv."
+        "gaussian, same:W,W,…, shared:N,N,…, largest-gap[:W] or a file name ending in .csv."
     )
+
+
+def follows_from_rows(spec: str | Sequence[Sequence[float]]) -> bool:
+    """Return whether a specification can only be computed from clients' rows."""
+    return isinstance(spec, str) and spec.partition(":")[0] == LARGEST_GAP
+
+
+def gap_weight(spec: str) -> float:
+    """Return the weight W of ``largest-gap:W``, 0.5 by default."""
+    _, colon, argument = spec.partition(":")
+    return _number(argument if colon else "0.5", spec, below=1)
 
 
 def shared_groups(matrix: FloatArray) -> IntArray | None:

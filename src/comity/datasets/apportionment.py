@@ -52,6 +52,20 @@ def distribute(rows: IntArray, stratum_of: IntArray, counts: IntArray) -> list[I
     return [np.concatenate(pile) for pile in zip(*piles, strict=True)]
 
 
+def set_aside(rows: IntArray, stratum_of: IntArray, fractions: FloatArray) -> list[IntArray]:
+    """Return training rows without those set aside, and these, with the same mixture; sorted.
+
+    Args:
+        rows: All training rows, in random order.
+        stratum_of: Stratum of every row of the data, numbered from 0.
+        fractions: Relative sizes of the two parts.
+    """
+    counts = np.bincount(stratum_of[rows], minlength=int(stratum_of.max()) + 1)
+    quotas = counts[:, None] * fractions / fractions.sum()
+    nothing = np.zeros(len(counts), dtype=np.int64)
+    return [np.sort(part) for part in distribute(rows, stratum_of, apportion(quotas, nothing))]
+
+
 def divide(
     owner: str,
     rows: IntArray,

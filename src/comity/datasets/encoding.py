@@ -71,15 +71,26 @@ class Encoding:
         return np.stack([block, absent], axis=1).astype(np.float32)
 
 
-def learn_encoding(where: Location, column: str, cells: list[str]) -> tuple[Encoding, str]:
+def learn_encoding(
+    where: Location, column: str, cells: list[str], *, categories: bool = False
+) -> tuple[Encoding, str]:
     """Return the encoding of a column, and a remark on it or nothing.
 
     Args:
         where: Position of the rows, for messages.
         column: Name of the column.
         cells: Its cells.
+        categories: Whether numbers are codes, and each value a category.
     """
     values, codes = coded(cells)
+    if categories:
+        if len(values) > MOST_CATEGORIES:
+            raise UserError(
+                f"{where.name}: column '{column}' has {len(values):,} different values, too many "
+                f"for categories (at most {MOST_CATEGORIES:,}); leave it out of categories, or of "
+                "features."
+            )
+        return Encoding(column, tuple(values)), ""
     numbers = np.array([number_of(value) for value in values])
     known = np.array([value != "" for value in values])
     fits = np.abs(numbers) <= np.finfo(np.float32).max

@@ -11,6 +11,7 @@ import csv
 import gzip
 import io
 import re
+import sys
 import zlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -193,7 +194,7 @@ def _rows(text: str, separator: str) -> Iterator[list[str]]:
 def _read_csv(text: str, where: str, separator: str) -> Columns:
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
     try:
-        rows = list(reader)
+        rows = [list(map(sys.intern, row)) for row in reader]  # equal cells are held once
     except csv.Error as error:
         raise UserError(
             f"{where}, at or before line {reader.line_num}: {error}; check the quotes."

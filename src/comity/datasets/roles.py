@@ -42,6 +42,10 @@ class Roles:
     that marks them."""
     dates: Mapping[str, str] = field(default_factory=dict)
     """Formats of dates by column, where they are not found."""
+    categories: Sequence[str] = ()
+    """Columns whose numbers are codes: each value is a category."""
+    rows_per_client: int | None = None
+    """Largest number of rows with the same ``client``; None: all."""
 
 
 def keys_of(name: str, roles: Roles) -> tuple[Mapping[str, AttributeDescription], list[str]]:
@@ -69,7 +73,7 @@ def inputs_of(
         roles: What the columns are for.
         keys: Label, sensitive columns and client.
     """
-    named = [*keys, *(roles.features or ()), *roles.exclude, *roles.dates]
+    named = [*keys, *(roles.features or ()), *roles.exclude, *roles.dates, *roles.categories]
     absent = [column for column in dict.fromkeys(named) if column not in columns]
     if len(absent) > 1:
         faults = " ".join(str(unknown(f"column in {name}", c, columns)) for c in absent)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from comity.core.rng import stream
 from comity.core.typing import BoolArray, Float32Array, IntArray
 from comity.datasets.attributes import learn_attribute
 from comity.datasets.dates import example, found_format
@@ -107,12 +108,13 @@ def make_table(name: str, columns: Columns, roles: Roles, reading: Reading | Non
         if roles.missing not in MISSING_WAYS:
             faults.refuse()
         columns, rows, notes = _without_missing(name, columns, keys, "drop")
+    columns, rows, drawn = _drawn(name, columns, rows, roles)
     where = Location(name, rows)
 
     learned = []
     for feature in features:
         with faults.gathered():
-            learned.append(_learn_column(where, feature, columns[feature], roles.dates))
+            learned.append(_learn_column(where, feature, columns[feature], roles))
     groups = {}
     for key, what in attributes.items():
         with faults.gathered():
@@ -145,26 +147,26 @@ def make_table(name: str, columns: Columns, roles: Roles, reading: Reading | Non
         attribute_values={key: attribute.values for key, (attribute, _) in groups.items()},
         silos=silos,
         silo_names=silo_names,
-        notes=(*notes, *reading.notes, *left_out, *(note for _, note in learned if note)),
+        notes=(*notes, *drawn, *reading.notes, *left_out, *(note for _, note in learned if note)),
         schema=schema,
     )
 
 
-def _learn_column(
-    where: Location, name: str, cells: list[str], dates: Mapping[str, str]
-) -> tuple[Column, str]:
+def _learn_column(where: Location, name: str, cells: list[str], roles: Roles) -> tuple[Column, str]:
     """Return an input column, and a remark on it or nothing.
 
     Args:
         where: Position of the rows, for messages.
         name: Name of the column.
         cells: Its cells.
-        dates: Formats of dates by column, where they are given.
+        roles: What the columns are for.
     """
-    values = {cell for cell in cells if cell}
-    form = dates.get(name) or found_format(values, f"{where.name}: column '{name}'")
+    values, categories = {cell for cell in cells if cell}, name in roles.categories
+    form = roles.dates.get(name)
+    if form is None and not categories:
+        form = found_format(values, f"{where.name}: column '{name}'")
     if form is None:
-        encoding, note = learn_encoding(where, name, cells)
+        encoding, note = learn_encoding(where, name, cells, categories=categories)
         return Column(name, encoding.values, median=encoding.median, learned=True), note
     refuse(date_findings(name, cells, form), where.name)
     column = Column(name, date=form, learned=True)
@@ -211,6 +213,33 @@ def _without_missing(
         f"an input that says so: {listed}"
     )
     return columns, rows, (note,)
+
+
+def _drawn(
+    name: str, columns: Columns, rows: IntArray, roles: Roles
+) -> tuple[Columns, IntArray, tuple[str, ...]]:
+    """Return at most ``rows_per_client`` rows of each client, their numbers, and remarks.
+
+    Rows are drawn at random, the same ones in every run; their order stays.
+    """
+    most = roles.rows_per_client
+    if most is None:
+        return columns, rows, ()
+    if roles.client is None:
+        raise UserError(
+            f"{name}: rows_per_client = {most} needs the column that says whose row it is "
+            "(client = …)."
+        )
+    _, holder = coded(columns[roles.client])
+    order = stream(0, "rows per client").permutation(len(rows))
+    order = order[np.argsort(holder[order], kind="stable")]
+    first = np.searchsorted(holder[order], holder[order])
+    kept = np.sort(order[np.arange(len(order)) - first < most])
+    if len(kept) == len(rows):
+        return columns, rows, ()
+    note = f"{len(kept):,} of {len(rows):,} rows were drawn, at most {most:,} per {roles.client}"
+    columns = {column: [cells[row] for row in kept] for column, cells in columns.items()}
+    return columns, rows[kept], (note,)
 
 
 def _label_values(

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from itertools import combinations
-from typing import Literal, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -30,87 +30,13 @@ from comity.datasets.shipped import DATASETS, dataset
 from comity.datasets.tables import Table
 from comity.errors import UserError
 from comity.problems.base import Objective
-from comity.problems.data import GROUP, DataProblem, Samples
+from comity.problems.data import DataProblem, Samples
+from comity.problems.gaps import METRICS, Aim, Metric, column_of, relaxed, strata_of, unfairness
 from comity.problems.networks import layers
 from comity.settings import Settings, setting
 
-Metric = Literal["dp", "eo", "eodds"]
-METRICS: dict[Metric, str] = {
-    "dp": "demographic parity",
-    "eo": "equal opportunity",
-    "eodds": "equalised odds",
-}
-_LABELS: dict[Metric, tuple[int | None, ...]] = {"dp": (None,), "eo": (1,), "eodds": (1, 0)}
-"""Labels among which a metric compares attribute values; None: among all."""
-
 TRIVIAL = 1e-3
 """Largest gap of a model that counts as trivially fair, as a constant answer is."""
-
-
-def _column(attribute: str) -> str:
-    """Return the column of an attribute's values."""
-    return f"{GROUP}{attribute}"
-
-
-@dataclass(frozen=True)
-class Aim:
-    """One fairness objective: an attribute and a metric."""
-
-    attribute: str
-    metric: Metric
-    values: int
-    """Number of the attribute's values."""
-
-    @property
-    def column(self) -> str:
-        """Column of the samples with the attribute's values."""
-        return _column(self.attribute)
-
-
-# -- gaps of one client --------------------------------------------------------------------
-
-
-def relaxed(logits: Tensor, slope: float) -> Tensor:
-    """Return tanh(c · max(0, 2f − 1)) / 2 + 1/2 with f = sigmoid(logit): a yes with a gradient.
-
-    Args:
-        logits: Logits of yes.
-        slope: Steepness c.
-    """
-    return torch.tanh(slope * torch.relu(2 * torch.sigmoid(logits) - 1)) / 2 + 0.5
-
-
-def gap(answers: Tensor, value: Tensor, weight: Tensor, values: int) -> tuple[Tensor, Tensor]:
-    """Return the largest difference between mean answers, and whether two values are present.
-
-    Args:
-        answers: Answer per sample, from 0 for no to 1 for yes.
-        value: Attribute value per sample, 0, 1, …
-        weight: Weight per sample.
-        values: Number of attribute values.
-    """
-    member = (value.unsqueeze(-1) == torch.arange(values)) * weight.unsqueeze(-1)
-    size = member.sum(dim=0)
-    present = size > 0
-    rate = (member * answers.unsqueeze(-1)).sum(dim=0) / torch.where(present, size, 1.0)
-    infinity = torch.tensor(torch.inf)
-    highest = torch.where(present, rate, -infinity).amax()
-    lowest = torch.where(present, rate, infinity).amin()
-    defined = present.sum() > 1
-    return torch.where(defined, highest - lowest, 0.0), defined
-
-
-def unfairness(aim: Aim, answers: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
-    """Return the gap of an aim, and whether all of it is defined."""
-    gaps, defined = [], []
-    for label in _LABELS[aim.metric]:
-        weight = batch["weight"]
-        if label is not None:
-            weight = weight * (batch["label"] == label)
-        difference, known = gap(answers, batch[aim.column], weight, aim.values)
-        gaps.append(difference)
-        defined.append(known)
-    return torch.stack(gaps).amax(), torch.stack(defined).all()
 
 
 # -- problems ------------------------------------------------------------------------------
@@ -267,33 +193,13 @@ def table_samples(table: Table, aims: tuple[Aim, ...]) -> Samples:
         table: The table; it may have no rows.
         aims: Fairness objectives, of attributes of the table.
     """
-    attributes = list(dict.fromkeys(aim.attribute for aim in aims))
-    codes = {attribute: table.sensitive[attribute] for attribute in attributes}
-    sizes = [2, *(len(table.attribute_values[attribute]) for attribute in attributes)]
-    strata = np.ravel_multi_index([table.label, *codes.values()], sizes)
-    needed: dict[int, tuple[str, IntArray]] = {}
-    for name, rows in needs(table, aims):
-        # the stratum in which most of those people are represents all of them
-        stratum = int(np.bincount(strata[rows], minlength=math.prod(sizes)).argmax())
-        needed.setdefault(stratum, (name, np.unique(strata[rows])))
+    strata, needed = strata_of(table, aims)
     columns = {
         "inputs": torch.from_numpy(table.inputs),
         "label": torch.from_numpy(table.label).float(),
-        **{_column(attribute): torch.from_numpy(codes[attribute]) for attribute in attributes},
+        **{aim.column: torch.from_numpy(table.sensitive[aim.attribute]) for aim in aims},
     }
     return Samples(columns, strata, needed, table.silos, table.silo_names, table.notes)
-
-
-def needs(table: Table, aims: Sequence[Aim]) -> Iterator[tuple[str, BoolArray]]:
-    """Yield the people without whom a score is undefined: their name, and which rows they are."""
-    for aim in aims:
-        for label in _LABELS[aim.metric]:
-            for value, name in enumerate(table.attribute_values[aim.attribute]):
-                rows: BoolArray = table.sensitive[aim.attribute] == value
-                if label is not None:
-                    rows &= table.label == label
-                suffix = "" if label is None else f" with label {('no', 'yes')[label]}"
-                yield f"{aim.attribute} = {name}{suffix}", rows
 
 
 class FairnessSettings(Settings):
@@ -342,7 +248,7 @@ def fairness_problem(
         title=title,
         objectives=tuple(objectives),
         reference_point=(0.0,) * len(objectives),
-        attributes={_column(attribute): count for attribute, count in attributes.items()},
+        attributes={column_of(attribute): count for attribute, count in attributes.items()},
         defaults={"learning_rate": 5e-3, "normalise": "units"},
         run_defaults={"preferences": "interior"},
         search={"iterations": 6, "candidates": 5, "local_steps": 50, "total_steps": 500},

@@ -2,13 +2,14 @@
 
 There is one objective, accuracy, and logistic regression. Published figures say that FedAvg serves
 these hospitals worse than staying alone (FLamby, NeurIPS 2022). Every hospital scales its patients
-by its own training rows, so nothing but the model travels.
+by its own training rows, so nothing but the model travels. `heart-disease` sets validation rows
+aside; `heart-disease-flamby` is the published protocol, which does not.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
@@ -19,7 +20,7 @@ from torch import Tensor, nn
 from comity.core.phases import Batch
 from comity.core.rng import stream
 from comity.core.typing import IntArray
-from comity.datasets.apportionment import apportion, distribute
+from comity.datasets.apportionment import set_aside
 from comity.datasets.hospitals import FEATURES, HOSPITALS, LICENCE, NAME, patients
 from comity.datasets.partition import ClientRows, PartitionSpec
 from comity.errors import UserError
@@ -27,18 +28,20 @@ from comity.problems.base import Objective
 from comity.problems.data import DataProblem, Samples
 
 
-@lru_cache(maxsize=1)
-def _samples() -> Samples:
+@lru_cache(maxsize=2)
+def _samples(set_aside: bool) -> Samples:
     everybody = patients()
     columns = {
         "inputs": torch.from_numpy(everybody.inputs),
         "label": torch.from_numpy(everybody.ill).float(),
     }
-    notes = (
+    notes: tuple[str, ...] = (
         "patients with a missing cell, and the columns slope, ca and thal, are left out",
         "each hospital's inputs are scaled by its own training rows",
         "with partition 'natural' test rows are FLamby's, the same under every seed",
     )
+    if not set_aside:
+        notes += ("with partition 'natural' validation rows are the training rows",)
     names = tuple(HOSPITALS.values())
     return Samples(columns, everybody.ill, {}, everybody.hospital, names, notes)
 
@@ -47,9 +50,16 @@ def _samples() -> Samples:
 class HospitalsProblem(DataProblem):
     """Accuracy of logistic regression on the patients of each hospital."""
 
+    set_aside: bool = True
+    """Whether ``natural`` hospitals set validation rows aside.
+
+    If not, all of FLamby's training rows are learned from, and validate, too: nothing may be chosen
+    by them.
+    """
+
     def samples(self) -> Samples:
         """Return all patients; strata are well and ill."""
-        return _samples()
+        return _samples(self.set_aside)
 
     def network(self, samples: Samples) -> nn.Module:
         """Return logistic regression."""
@@ -90,7 +100,8 @@ class HospitalsProblem(DataProblem):
     def partition(self, samples: Samples, spec: PartitionSpec) -> list[ClientRows]:
         """Return the rows of each client; with ``natural``, hospitals with FLamby's test rows.
 
-        Validation rows come out of the training rows, by the first two numbers of the split.
+        Validation rows, if they are set aside, come out of the training rows, by the first two
+        numbers of the split.
         """
         if spec.partition != "natural" or spec.clients != len(HOSPITALS):
             return samples.partition(spec)
@@ -99,12 +110,14 @@ class HospitalsProblem(DataProblem):
         shares = []
         for number in range(len(HOSPITALS)):
             here = everybody.hospital == number
+            test = np.flatnonzero(here & everybody.test)
+            if not self.set_aside:
+                train = np.flatnonzero(here & ~everybody.test)
+                shares.append(ClientRows(train, train, test))
+                continue
             rows = order[here[order] & ~everybody.test[order]]
-            counts = np.bincount(samples.strata[rows], minlength=2)
-            quotas = counts[:, None] * fractions / fractions.sum()
-            parts = distribute(rows, samples.strata, apportion(quotas, np.zeros(2, dtype=np.int64)))
-            train, validation = (np.sort(part) for part in parts)
-            shares.append(ClientRows(train, validation, np.flatnonzero(here & everybody.test)))
+            train, validation = set_aside(rows, samples.strata, fractions)
+            shares.append(ClientRows(train, validation, test))
         return shares
 
 
@@ -112,21 +125,30 @@ def _mean(values: Tensor, batch: Batch) -> Tensor:
     return ((values * batch["weight"]).sum() / batch["weight"].sum()).reshape(1)
 
 
+PROBLEM = HospitalsProblem(
+    name=NAME,
+    title="Heart disease: is a patient ill, at four hospitals; FLamby's cut",
+    objectives=(Objective("accuracy", "share", "right answers"),),
+    reference_point=(0.0,),
+    licence=LICENCE,
+    defaults={
+        "learning_rate": 1e-3,
+        "batch_size": 4,
+        "normalise": "none",
+        "local_steps": 100,
+        "total_steps": 1500,
+    },
+    run_defaults={"clients": 4, "partition": "natural", "split_ratio": "50:16:34"},
+)
 PROBLEMS = (
-    HospitalsProblem(
-        name=NAME,
-        title="Heart disease: is a patient ill, at four hospitals; FLamby's cut",
-        objectives=(Objective("accuracy", "share", "right answers"),),
-        reference_point=(0.0,),
-        licence=LICENCE,
-        defaults={
-            "learning_rate": 1e-3,
-            "batch_size": 4,
-            "normalise": "none",
-            "local_steps": 100,
-            "total_steps": 1500,
-        },
-        run_defaults={"clients": 4, "partition": "natural", "split_ratio": "50:16:34"},
+    PROBLEM,
+    replace(
+        PROBLEM,
+        name=f"{NAME}-flamby",
+        title=f"{PROBLEM.title} and protocol: no validation rows, last models",
+        defaults={**PROBLEM.defaults, "optimiser": "sgd"},
+        run_defaults={**PROBLEM.run_defaults, "keep": "last"},
+        set_aside=False,
     ),
 )
 """All problems of this module."""

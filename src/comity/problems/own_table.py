@@ -17,12 +17,8 @@ from comity.datasets.roles import Roles
 from comity.datasets.shipped import DATASETS, dataset
 from comity.datasets.tables import Table, make_table
 from comity.errors import UserError, unknown
-from comity.problems.fairness import (
-    FairnessProblem,
-    FairnessSettings,
-    Metric,
-    fairness_problem,
-)
+from comity.problems.fairness import FairnessProblem, FairnessSettings, fairness_problem
+from comity.problems.gaps import Metric
 from comity.settings import build, setting
 
 
@@ -42,7 +38,11 @@ class Description(Reading, FairnessSettings):
     exclude: list[str] = setting([], "columns that are no inputs")
     sensitive_inputs: bool = setting(False, "whether sensitive columns are inputs, too")
     dates: dict[str, str] = setting({}, "formats of dates by column, such as %d.%m.%Y")
+    categories: list[str] = setting([], "columns of numbers that are codes, one input per code")
     client: str | None = setting(None, "the column that says whose row it is, for natural clients")
+    rows_per_client: int | None = setting(
+        None, "with client: the largest number of rows of each, drawn at random", at_least=1
+    )
     missing: Literal["refuse", "category", "drop"] = setting(
         "refuse", "missing cells: refuse, make them a category of their own, or drop the rows"
     )
@@ -63,9 +63,15 @@ def resolved(values: Mapping[str, Any]) -> dict[str, Any]:
         path = Path(description.data).resolve()
         update = {"data": str(path), "sha256": description.sha256 or _checksum(path)}
         _verify(path, update["sha256"])
-        _, reading = read_file(path, "problem.data", reading_of(description))
+        reading = _found(path, update["sha256"], reading_of(description).model_dump_json())
         description = description.model_copy(update={**update, **dict(reading)})
     return description.model_dump(exclude_none=True, mode="json")
+
+
+@lru_cache(maxsize=8)
+def _found(path: Path, sha256: str, reading: str) -> Reading:
+    """Return how a file of this content is read; large ones take a while."""
+    return read_file(path, "problem.data", Reading.model_validate_json(reading))[1]
 
 
 def _checksum(path: Path) -> str:
@@ -139,12 +145,15 @@ def _title(description: Description) -> str:
 def _check(description: Description) -> None:
     """Refuse a description that contradicts itself."""
     if description.data in DATASETS:
-        names = ("label", "positive", "features", "client")
+        names = ("label", "positive", "features", "client", "rows_per_client")
         own = [name for name in names if getattr(description, name) is not None]
         plain = Description(data=description.data)
         own += [
             name
-            for name in ("missing", "exclude", "sensitive_inputs", "dates", *Reading.model_fields)
+            for name in (
+                *("missing", "exclude", "sensitive_inputs", "dates", "categories"),
+                *Reading.model_fields,
+            )
             if getattr(description, name) != getattr(plain, name)
         ]
         if own:

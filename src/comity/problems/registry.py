@@ -55,6 +55,12 @@ def find(name: str | Mapping[str, Any]) -> Problem:
         return _kind(name).described(name)
     if is_reference(name):
         return _imported(name)
+    if "@" in name and name not in _REGISTRY:
+        raise UserError(
+            f"problem '{name}' is of datasets that have not been given in this process, or that "
+            "have changed: the part after @ is their fingerprint. Call comity.from_datasets with "
+            "the same ones first."
+        )
     if name not in _REGISTRY:
         raise unknown("problem", name, _REGISTRY)
     return _REGISTRY[name]

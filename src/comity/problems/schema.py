@@ -28,11 +28,10 @@ from comity.problems.data import Samples
 from comity.problems.fairness import (
     FairnessProblem,
     FairnessSettings,
-    Metric,
     fairness_problem,
-    needs,
     table_samples,
 )
+from comity.problems.gaps import Metric, needs
 from comity.problems.own_rows import (
     OwnRows,
     OwnRowsProblem,

@@ -207,8 +207,8 @@ class RunSettings(SharedSettings, total=False):
     seed: int
     """Where all random numbers come from (default: 1; at least 0)."""
     preferences: str | Sequence[Sequence[float]]
-    """Dirichlet[:ALPHA], interior[:SHARE], equidistant, gaussian, same:W,W, shared:N,N or a
-    CSV file (default: 'dirichlet')."""
+    """Dirichlet[:ALPHA], interior[:SHARE], equidistant, gaussian, same:W,W, shared:N,N,
+    largest-gap[:W] or a CSV file (default: 'dirichlet')."""
     links: Mapping[str, Any]
     """Links that exist at times only: a table with a contact plan and its rules (default:
     None)."""
