@@ -149,6 +149,13 @@ TUNE = {
 }
 """Settings of a tuning."""
 
+OVER = {
+    "over": SettingOption(
+        Path, "A TOML file: choices or a range per setting; default: the papers' grid."
+    ),
+}
+"""Option for what a tuning tries; not a setting of its runs."""
+
 FIGURES = {
     "figures": SettingOption(Literal["png", "pdf", "svg"], "Pictures as pdf or svg, too."),
 }

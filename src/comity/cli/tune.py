@@ -12,6 +12,7 @@ from comity.cli.options import (
     FIGURES,
     LINKS,
     LOG,
+    OVER,
     RUN,
     TUNE,
     Json,
@@ -36,18 +37,13 @@ _SHARED = (
     *("split_ratio", "participation", "topology", "graph", "keep", "guard", "alone_share"),
     *("fine_tune", "attack", "encoding", "device", "wrapper"),
 )
+_OPTIONS = OVER | TUNE | {name: RUN[name] for name in _SHARED} | LINKS
 
 
-@with_settings(TUNE | {name: RUN[name] for name in _SHARED} | LINKS | CLUSTER | FIGURES | LOG)
+@with_settings(_OPTIONS | CLUSTER | FIGURES | LOG)
 def tune(
     *,
     problem: Problem = None,
-    over: Annotated[
-        Path | None,
-        typer.Option(
-            help="A TOML file: choices or a range per setting; default: the printed grid."
-        ),
-    ] = None,
     config: Annotated[
         Path | None, typer.Option(help="A TOML file with a [problem] of your own, and settings.")
     ] = None,
@@ -65,6 +61,7 @@ def tune(
 
     figures, callbacks = values.pop("figures", "png"), loggers_of(values)
     workforce, seed = workforce_of(workers, values), values.pop("seed", None)
+    over = values.pop("over", None)
     values = with_links(read_config(config), values) | named(problem) | values
     values.pop("seed", None)  # a file's is that of one run
     apply_settings(values, settings)

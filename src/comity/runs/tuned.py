@@ -123,16 +123,12 @@ def _texts(tunings: Sequence[Tuned], untuned: Sequence[str], plan: Mapping[str, 
     first = tunings[0]
     texts = []
     if not equal_budgets(tunings):
-        budgets = ", ".join(
-            f"{_name(each)} {each['trials']} trials × {len(each['seeds'])} seeds"
-            for each in tunings
-        )
+        budgets = ", ".join(f"{_name(each)} {_budget(each)}" for each in tunings)
         texts.append(f"Attention: not tuned with the same budget: {budgets}.")
     else:
         texts.append(
             f"Tuned on validation data, {'each ' * (len(tunings) > 1)}with the same budget of "
-            f"{first['trials']} trials × {len(first['seeds'])} seeds: "
-            f"{', '.join(map(_name, tunings))}."
+            f"{_budget(first)}: {', '.join(map(_name, tunings))}."
         )
     if untuned:
         texts.append(f"Not tuned: {', '.join(untuned)}.")
@@ -153,6 +149,12 @@ def _comes_of(entry: str, tuned: Tuned) -> bool:
     name = tuned["algorithm"]
     more = f"{name.removesuffix(']')}," if name.endswith("]") else f"{name}["
     return entry == name or entry.startswith((f"{more}attack=", f"{more}encoding="))
+
+
+def _budget(tuned: Tuned) -> str:
+    """Return trials and seeds: ``20 trials × 3 seeds``."""
+    seeds = len(tuned["seeds"])
+    return f"{tuned['trials']} trials × {seeds} seed{'s' * (seeds > 1)}"
 
 
 def _name(tuned: Tuned) -> str:
