@@ -35,7 +35,7 @@ from comity.cli.terminal import show
 _SHARED = (
     *("algorithm", "preset", "clients", "rounds", "preferences", "partition", "sizes"),
     *("split_ratio", "participation", "topology", "graph", "keep", "guard", "alone_share"),
-    *("fine_tune", "attack", "encoding", "device", "wrapper"),
+    *("fine_tune", "attack", "encoding", "device"),
 )
 _OPTIONS = OVER | TUNE | {name: RUN[name] for name in _SHARED} | LINKS
 
