@@ -81,6 +81,16 @@ def test_unequal_budgets_shared_seeds_and_other_settings_are_stated(tunings, tmp
     assert "fedprox was tuned under other settings: rounds is 2, it was 1" in text
 
 
+def test_an_algorithm_may_stand_beside_its_tuned_self(tunings, tmp_path):
+    entries = ["fedavg+ft[supervised.learning_rate=0.3]", "fedavg+ft", "short", "fedavg"]
+    if tunings["short"].results["chosen"] == 0:
+        entries.pop()
+    results = run_plan(compared(tunings, entries, tmp_path / "c")).results
+    text = " ".join(results["verdict"]["sentences"])
+    assert ("fedavg as it is" in text) is ("fedavg" in entries)
+    assert "Not tuned: fedavg+ft[supervised.learning_rate=0.3]" in text
+
+
 def test_a_tuned_entry_under_encodings_counts_as_tuned(tunings, tmp_path):
     path = compared(tunings, ["fedprox"], tmp_path / "c", encodings=["none", "int8"])
     results = run_plan(path).results

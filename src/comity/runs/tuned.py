@@ -131,7 +131,9 @@ def _texts(tunings: Sequence[Tuned], untuned: Sequence[str], plan: Mapping[str, 
             f"{_budget(first)}: {', '.join(map(_name, tunings))}."
         )
     if untuned:
-        texts.append(f"Not tuned: {', '.join(untuned)}.")
+        names = {_name(each) for each in tunings}
+        listed = ", ".join(f"{entry}{' as it is' * (entry in names)}" for entry in untuned)
+        texts.append(f"Not tuned: {listed}.")
     shared = sorted({seed for each in tunings for seed in each["seeds"]} & set(plan["seeds"]))
     if shared:
         listed = ", ".join(map(str, shared))

@@ -107,13 +107,17 @@ class Tuning(Tabular[Literal["trials", "seeds"]]):
 
 
 def ranked(results: TuningResults) -> list[TrialRow]:
-    """Return the trials, best first by the first objective, those without a value at the end."""
+    """Return the trials, best first by the first objective, those without a value at the end.
+
+    Of equal ones the chosen trial is the first.
+    """
     name, way = next(iter(results["objectives"].items()))
     sign = -1.0 if way == "higher" else 1.0
 
-    def key(row: TrialRow) -> tuple[bool, float, int]:
+    def key(row: TrialRow) -> tuple[bool, float, bool, int]:
         value = row["means"][name] if row["state"] == "done" else None
-        return value is None, 0.0 if value is None else sign * value, row["trial"]
+        number, passed = row["trial"], row["trial"] != results["chosen"]
+        return value is None, 0.0 if value is None else sign * value, passed, number
 
     return sorted(results["trials"], key=key)
 
