@@ -80,7 +80,7 @@ def test_a_comparison_is_resumed_where_it_stopped(drawn):
             "tiny-treasure", algorithms=entries, seeds=1, out="c", on_round=stop, **SHORT
         )
     assert drawn == []
-    assert api.is_comparison(Path("c"))
+    assert api.has_plan(Path("c"))
     with pytest.raises(UserError, match="not finished"):
         comity.open("c")
     resumed = comity.resume("c")

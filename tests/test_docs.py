@@ -34,6 +34,10 @@ SHORT = {
         *("--iterations", "1", "--rounds", "2", "--set", "dqn.local_steps=32"),
         *("--set", "dqn.learning_starts=16"),
     ],
+    "tune": [
+        *("--rounds", "2", "--clients", "3", "--set", "dqn.local_steps=32", "--seeds", "1"),
+        *("--trials", "2"),
+    ],
     "pretrain": ["--rounds", "2"],
     "reproduce": ["--set", "rounds=2", "--set", "clients=3", "--set", "dqn.local_steps=32"],
 }
@@ -83,6 +87,8 @@ def test_shell(text, tmp_path, monkeypatch):
         federation.write_text(federation.read_text().replace("rounds = 20", "rounds = 2"))
     if "examples/space" in text:
         shutil.copytree(ROOT / "examples" / "space", tmp_path / "examples" / "space")
+    if "examples/tuning" in text:
+        shutil.copytree(ROOT / "examples" / "tuning", tmp_path / "examples" / "tuning")
     if "classics:" in text:
         shutil.copy(ROOT / "examples" / "own_algorithms" / "classics.py", tmp_path)
     for line in text.splitlines():
@@ -113,6 +119,8 @@ def test_shell(text, tmp_path, monkeypatch):
         if "--links" in words and "--rounds" in more:  # the contact plan decides the rounds
             at = more.index("--rounds")
             more = [*more[:at], "--set", "links.days=0.5", *more[at + 2 :]]
+        if words[1] == "tune" and ("--over" not in words or "grid" in words):
+            more = more[: more.index("--trials")]  # a grid tries all combinations
         if "--config" in words or "--charter" in words:
             more = []
         monkeypatch.setattr(sys, "argv", [*words, *more])

@@ -20,6 +20,7 @@ from comity.configuration.privacy import Privacy
 from comity.learners import LEARNERS
 from comity.searches import SearchSettings, generators
 from comity.settings import SettingInfo, Settings, describe
+from comity.tuning import TuningSettings
 
 HOME = Path(comity.api.__file__).parent / "typed"
 TYPES = {
@@ -29,6 +30,8 @@ TYPES = {
     "absences": "Sequence[tuple[int, int, str]]",
     "links": "Mapping[str, Any]",
     "privacy": "PrivacySettings",
+    "seeds": "int | Sequence[int]",
+    "objectives": "Sequence[str]",
 }
 """Types that users may give in more forms than settings keep."""
 PERSONALISED = "personalised models"
@@ -91,6 +94,12 @@ def sources() -> dict[str, str]:
             "Settings of a search by name, those of its federations, and tables of its parts.",
             [run["algorithm"], run["seed"], *describe(SearchSettings)],
             _tables(generators()),
+        )
+        + _class(
+            "TuneSettings",
+            "SharedSettings",
+            "Settings of a tuning by name, those of its runs, and tables of their parts.",
+            [*(run[name] for name in OWN if name != "seed"), *describe(TuningSettings)],
         ),
     }
 

@@ -31,6 +31,7 @@ if TYPE_CHECKING:  # the names of _NAMES, for type checkers
     from comity.api import resume as resume
     from comity.api import run as run
     from comity.api import search as search
+    from comity.api import tune as tune
     from comity.api import wrappers as wrappers
     from comity.callbacks import Callback as Callback
     from comity.callbacks import JsonLines as JsonLines
@@ -69,13 +70,14 @@ if TYPE_CHECKING:  # the names of _NAMES, for type checkers
     from comity.searches import generator as generator
     from comity.searches.comparison import SearchComparison as SearchComparison
     from comity.settings import setting as setting
+    from comity.tuning import Tuning as Tuning
 
 _NAMES = {
     "comity.algorithms": "Algorithm Round Survey algorithm",
     "comity.algorithms.wrappers.confree": "ConFREE",
     "comity.api": (
         "algorithms compare compare_searches cross generators open pretrain problems reproduce "
-        "resume run search wrappers"
+        "resume run search tune wrappers"
     ),
     "comity.callbacks": "Callback JsonLines MLflow TensorBoard WandB",
     "comity.core.fleet": "Fleet",
@@ -98,6 +100,7 @@ _NAMES = {
     "comity.searches": "Generator Search generator",
     "comity.searches.comparison": "SearchComparison",
     "comity.settings": "setting",
+    "comity.tuning": "Tuning",
 }
 _HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}
 

@@ -13,6 +13,7 @@ from comity.cli.options import (
     RUN,
     SEARCH,
     SEARCH_FEDERATION,
+    TUNE,
     Workforce,
     preference_of,
     seeds_of,
@@ -25,6 +26,7 @@ from comity.errors import UserError
 from comity.links.orbits import Passes
 from comity.links.settings import Links
 from comity.searches import SearchSettings
+from comity.tuning import TuningSettings
 
 
 @pytest.mark.parametrize(
@@ -33,6 +35,7 @@ from comity.searches import SearchSettings
         (RUN, Configuration),
         (SEARCH, SearchSettings),
         (SEARCH_FEDERATION, Configuration),
+        (TUNE, TuningSettings),
         (LINKS, Links),
         (PASSES, Passes),
     ],

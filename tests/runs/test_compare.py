@@ -15,7 +15,6 @@ from comity.errors import UserError
 from comity.problems import find, register
 from comity.runs.compare import (
     PLAN,
-    merge,
     open_comparison,
     run_plan,
     seed_list,
@@ -23,7 +22,7 @@ from comity.runs.compare import (
     start_comparison,
     with_common_reference,
 )
-from comity.runs.entries import split_entries, with_encodings
+from comity.runs.entries import merge, split_entries, with_encodings
 from comity.runs.events import Event, RoundEvent
 
 SHORT = {"clients": 2, "rounds": 1, "chunk": 2}

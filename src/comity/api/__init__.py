@@ -1,7 +1,7 @@
 """The functions that users call."""
 
 from comity.api.catalogue import Catalogue, Entry, algorithms, generators, problems, wrappers
-from comity.api.directories import cross, is_comparison, open, open_directory, report
+from comity.api.directories import cross, has_plan, open, open_directory, report
 from comity.api.execution import (
     compare,
     compare_searches,
@@ -10,6 +10,7 @@ from comity.api.execution import (
     resume,
     run,
     search,
+    tune,
 )
 from comity.api.finishing import Finished, lacks_report
 
@@ -22,7 +23,7 @@ __all__ = [
     "compare_searches",
     "cross",
     "generators",
-    "is_comparison",
+    "has_plan",
     "lacks_report",
     "open",
     "open_directory",
@@ -33,5 +34,6 @@ __all__ = [
     "resume",
     "run",
     "search",
+    "tune",
     "wrappers",
 ]

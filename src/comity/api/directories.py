@@ -15,20 +15,24 @@ from comity.runs.group_schema import Cross
 from comity.searches.comparison import PLAN as SEARCHES
 from comity.searches.comparison import open_searches
 from comity.searches.directory import Search
+from comity.tuning import PLAN as TUNING
+from comity.tuning import open_tuning
 
 
 def open(path: str | Path) -> Finished:
-    """Return the run, the search, or the finished comparison of either in a directory."""
+    """Return the run, the search, the finished tuning or comparison in a directory."""
     path = Path(path)
     if (path / COMPARISON).is_file():
         return open_comparison(path)
     if (path / SEARCHES).is_file():
         return open_searches(path)
+    if (path / TUNING).is_file():
+        return open_tuning(path)
     return open_directory(path)
 
 
 def report(path: str | Path, *, figures: FigureKind = "png") -> Finished:
-    """Draw the pictures and the page of a finished run, search or comparison again.
+    """Draw the pictures and the page of a finished run, search, comparison or tuning again.
 
     Args:
         path: The directory.
@@ -60,9 +64,9 @@ def cross(run: str | Path | Run, *, model: str | Path | None = None) -> Cross:
     return table
 
 
-def is_comparison(path: Path) -> bool:
-    """Whether a directory is that of a comparison of runs or searches, finished or not."""
-    return (path / COMPARISON).is_file() or (path / SEARCHES).is_file()
+def has_plan(path: Path) -> bool:
+    """Whether a directory is that of a comparison or a tuning, finished or not."""
+    return any((path / plan).is_file() for plan in (COMPARISON, SEARCHES, TUNING))
 
 
 def open_directory(path: Path) -> Run | Search:

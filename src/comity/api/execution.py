@@ -16,11 +16,12 @@ from comity.api.finishing import (
     finish,
     finish_comparison,
     finish_searches,
+    finish_tuning,
     lacks_report,
     named,
     working,
 )
-from comity.api.typed import CompareSettings, RunSettings, SearchSettings
+from comity.api.typed import CompareSettings, RunSettings, SearchSettings, TuneSettings
 from comity.callbacks import Callback, notifying
 from comity.errors import UserError
 from comity.problems import Problem
@@ -36,6 +37,8 @@ from comity.searches.comparison import PLAN as SEARCHES
 from comity.searches.comparison import SearchComparison, start_searches
 from comity.searches.directory import Search
 from comity.searches.execution import start_search
+from comity.tuning import PLAN as TUNING
+from comity.tuning import Tuning, start_tuning
 
 
 def run(
@@ -106,6 +109,46 @@ def compare(
     with working(workers, cluster, figures) as workforce, notifying(callbacks, on_round) as notify:
         path = start_comparison(problem, algorithms=algorithms, seeds=seeds, out=out, **settings)
         return finish_comparison(path, workforce, notify, figures)
+
+
+def tune(
+    problem: str | Problem | Mapping[str, Any],
+    *,
+    over: str | Path | Mapping[str, Any] | None = None,
+    out: str | Path | None = None,
+    workers: int | None = None,
+    cluster: str | None = None,
+    on_round: OnRound | None = None,
+    callbacks: Sequence[Callback] = (),
+    figures: FigureKind = "png",
+    **settings: Unpack[TuneSettings],
+) -> Tuning:
+    """Choose settings by validation: ``comity.tune("adult-gender-dp", algorithm="fedprox")``.
+
+    Args:
+        problem: What is learned, as for `run`.
+        over: What is tried, by setting: a TOML file, or the same as a mapping, such as
+            ``{"mu": [0.01, 0.1], "supervised.learning_rate": {"low": 1e-4, "high": 0.1, "log":
+            True}}``; default: the grid that the papers print for this algorithm and problem.
+        out: The directory, which must not exist yet; default: a new one under ``runs/``.
+        workers: Processes that share the runs of a batch of trials; results do not depend on it.
+            Default: 1.
+        cluster: Instead of ``workers``, a Dask cluster: ``"tcp://HOST:8786"``, or ``"local:4"`` to
+            start four workers here (see docs/cluster.md).
+        on_round: Called after each round of any run, as in `run`.
+        callbacks: Those of any run, as in `run`.
+        figures: Format in which pictures are written beside PNG: pdf or svg.
+        **settings: ``trials``, ``seeds`` (a number, or the seeds of each trial's runs),
+            ``objectives``, ``sampler``, ``batch``, ``seed`` (of the proposals), and settings of
+            `run`, the same for all trials. ``algorithm`` is a name or a class.
+
+    Returns:
+        The finished tuning: ``best`` has the chosen settings by name, ``config`` is the file with
+        them, ``results`` and ``rows()`` have all trials, ``runs`` the runs behind them.
+    """
+    with working(workers, cluster, figures) as workforce, notifying(callbacks, on_round) as notify:
+        path = start_tuning({"problem": named(problem), **settings}, over, out)
+        return finish_tuning(path, workforce, notify, figures)
 
 
 def search(
@@ -181,7 +224,7 @@ def resume(
     callbacks: Sequence[Callback] = (),
     figures: FigureKind = "png",
 ) -> Finished:
-    """Continue an interrupted run, search or comparison; it ends as if never interrupted.
+    """Continue an interrupted run, search, comparison or tuning, as if never interrupted.
 
     Where only the report is missing, it is drawn.
 
@@ -201,6 +244,8 @@ def resume(
                 return finish_comparison(path, workforce, notify, figures)
             if (path / SEARCHES).is_file():
                 return finish_searches(path, workforce, notify, figures)
+            if (path / TUNING).is_file():
+                return finish_tuning(path, workforce, notify, figures)
             path = open_directory(path)
         if path.finished and not lacks_report(path):
             raise UserError(

@@ -24,8 +24,9 @@ from comity.runs.execute import execute
 from comity.searches.comparison import SearchComparison, run_search_plan
 from comity.searches.directory import Search
 from comity.searches.execution import execute_search
+from comity.tuning import Tuning, run_tuning
 
-Finished = Run | Comparison | Search | SearchComparison
+Finished = Run | Comparison | Search | SearchComparison | Tuning
 """Finished work in a directory."""
 R = TypeVar("R", bound=Run | Search)
 
@@ -105,6 +106,15 @@ def finish_searches(
     return comparison
 
 
+def finish_tuning(
+    path: Path, workers: Workers, notify: Notify | None, figures: FigureKind
+) -> Tuning:
+    """Execute what is not finished of a tuning, and draw its report."""
+    tuning = run_tuning(path, workers, notify)
+    draw(tuning, figures)
+    return tuning
+
+
 def draw(finished: Finished, figures: FigureKind = "png") -> None:
     """Write the report of something finished."""
     if isinstance(finished, Run):
@@ -113,5 +123,7 @@ def draw(finished: Finished, figures: FigureKind = "png") -> None:
         reports.write_search_report(finished, figures)
     elif isinstance(finished, Comparison):
         reports.write_comparison_report(finished.path, finished.results, finished.runs, figures)
+    elif isinstance(finished, Tuning):
+        reports.write_tuning_report(finished, figures)
     else:
         reports.write_searches_report(finished, figures)

@@ -21,6 +21,7 @@ from comity.cli import (
     run,
     search,
     show,
+    tune,
 )
 from comity.cli.terminal import fault
 from comity.errors import RefusedError, StoppedError, UserError
@@ -45,6 +46,7 @@ for _command in (
     run.run,
     search.search,
     compare.compare,
+    tune.tune,
     run.resume,
     show.report,
     explore.explore,

@@ -130,6 +130,32 @@ SEARCH_FEDERATION = {
 }
 """Settings of the federations of a search."""
 
+TUNE = {
+    "trials": SettingOption(
+        int, "Number of trials, the settings as they are (trial 0) included; default: 20."
+    ),
+    "objectives": SettingOption(
+        list[str],
+        "What is good, on validation data: mean_scalarised (default), worst_scalarised, "
+        "hypervolume, an objective of the problem or megabytes; may be repeated.",
+        flag="--objective",
+    ),
+    "sampler": SettingOption(
+        Literal["tpe", "random", "grid"],
+        "tpe: by the trials before; random; grid: all combinations.",
+    ),
+    "batch": SettingOption(int, "With tpe, trials that are proposed together."),
+    "seed": SettingOption(int, "Where the proposals' random numbers come from."),
+}
+"""Settings of a tuning."""
+
+OVER = {
+    "over": SettingOption(
+        Path, "A TOML file: choices or a range per setting; default: the papers' grid."
+    ),
+}
+"""Option for what a tuning tries; not a setting of its runs."""
+
 FIGURES = {
     "figures": SettingOption(Literal["png", "pdf", "svg"], "Pictures as pdf or svg, too."),
 }

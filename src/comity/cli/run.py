@@ -95,17 +95,17 @@ def _session(charter: Path, sites: list[Path], values: dict[str, Any], out: Path
 @with_settings(CLUSTER | FIGURES | LOG)
 def resume(
     *,
-    path: Annotated[Path, typer.Argument(help="A run, search or comparison that stopped.")],
+    path: Annotated[Path, typer.Argument(help="A run, search, comparison or tuning that stopped.")],
     values: dict[str, Any],
     workers: Workers = None,
     as_json: Json = False,
 ) -> None:
-    """Continue an interrupted run, search or comparison; it ends as if never interrupted."""
+    """Continue an interrupted run, search, comparison or tuning, as if never interrupted."""
     from comity import api
 
     figures, callbacks = values.pop("figures", "png"), loggers_of(values)
     workforce = workforce_of(workers, values)
-    started = path if api.is_comparison(path) else api.open_directory(path)
+    started = path if api.has_plan(path) else api.open_directory(path)
     if not isinstance(started, Path) and api.lacks_report(started):
         print(f"{path} is finished; only its report is missing, and is drawn now.", file=sys.stderr)
     show(carry_out(started, str(path), workforce, figures, callbacks=callbacks), as_json)
@@ -122,7 +122,7 @@ def carry_out(
     """Bring something started to its end under a progress bar.
 
     Args:
-        started: A run, a search, or the directory of a comparison.
+        started: A run, a search, or the directory of a comparison or tuning.
         title: The text before the bar.
         workforce: Processes to use, or a cluster.
         figures: Format in which pictures are written beside PNG.

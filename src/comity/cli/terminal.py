@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from comity.runs.events import OnRound, RoundEvent
     from comity.searches import Search
     from comity.searches.comparison import SearchComparison
+    from comity.tuning import Tuning
 
 
 @contextmanager
@@ -143,10 +144,11 @@ def _footer(results: Mapping[str, Any], path: Path) -> str:
 
 
 def show(finished: Finished, as_json: bool) -> None:
-    """Print what a run, search or comparison ended with, as tables or as one JSON object."""
+    """Print what a run, search, comparison or tuning ended with, as tables or one JSON object."""
     from comity.runs.compare import Comparison
     from comity.runs.directory import Run
     from comity.searches import Search
+    from comity.tuning import Tuning
 
     if isinstance(finished, Run):
         show_run(finished, as_json)
@@ -154,6 +156,8 @@ def show(finished: Finished, as_json: bool) -> None:
         show_search(finished, as_json)
     elif isinstance(finished, Comparison):
         show_comparison(finished, as_json)
+    elif isinstance(finished, Tuning):
+        show_tuning(finished, as_json)
     else:
         show_searches(finished, as_json)
 
@@ -190,16 +194,38 @@ def show_comparison(comparison: Comparison, as_json: bool) -> None:
     if as_json:
         print_json({**comparison.results, "run": str(comparison.path)})
         return
-    from comity.report.tables import attack_tables, comparison_tables, gains_table, over_alone_table
+    from comity.report.tables import (
+        attack_tables,
+        comparison_tables,
+        gains_table,
+        over_alone_table,
+        tunings_table,
+    )
 
     first = next(run for runs in comparison.runs.values() for run in runs)
-    further = (gains_table(comparison.results), over_alone_table(comparison.results))
+    tables = (gains_table, over_alone_table, tunings_table)
+    further = (table(comparison.results) for table in tables)
     print_tables(
         *comparison_tables(comparison.results, comparison.runs),
         *(table for table in further if table is not None),
         *attack_tables(comparison.results),
         footer=_footer(first.results, comparison.path),
         sentences=_sentences(comparison.results),
+    )
+
+
+def show_tuning(tuning: Tuning, as_json: bool) -> None:
+    """Print the trials of a tuning, best first, and what was chosen."""
+    if as_json:
+        print_json({**tuning.results, "seconds": tuning.seconds, "run": str(tuning.path)})
+        return
+    from comity.report.tables import trials_table
+
+    chosen = "" if tuning.results["chosen"] is None else f"Chosen settings: {tuning.config}\n"
+    print_tables(
+        trials_table(tuning),
+        footer=f"{chosen}Report: {tuning.path / 'report.html'}",
+        sentences=_sentences(tuning.results),
     )
 
 

@@ -8,7 +8,14 @@ from comity.configuration.assemble import configure
 from comity.configuration.attack import attack_of, split_attacks
 from comity.configuration.checks import check_complete, lacks_companions
 from comity.configuration.files import difference, parse_setting, read_toml
-from comity.configuration.grids import axes, grid_entries, grids, with_grids
+from comity.configuration.grids import (
+    assignment,
+    axes,
+    grid_entries,
+    grids,
+    printed_axes,
+    with_grids,
+)
 from comity.configuration.layers import Layer, PresetEntry, merged, named_presets, preset, presets
 from comity.configuration.planning import contact_plan, planned, planned_sizes
 from comity.configuration.run import DEFAULT_PRESET, EXCHANGES, RUN_SETTINGS, Configuration
@@ -22,6 +29,7 @@ __all__ = [
     "Layer",
     "PresetEntry",
     "Travel",
+    "assignment",
     "attack_of",
     "axes",
     "check_complete",
@@ -39,6 +47,7 @@ __all__ = [
     "planned_sizes",
     "preset",
     "presets",
+    "printed_axes",
     "read_toml",
     "split_attacks",
     "with_grids",

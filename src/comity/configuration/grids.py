@@ -58,19 +58,36 @@ def grid_entries(problem: Problem, algorithm: str) -> list[str]:
     Raises:
         UserError: no grid is printed for this algorithm on this problem.
     """
+    values = printed_axes(problem, algorithm)
+    if values is None:
+        raise UserError(
+            f"algorithms: {algorithm}[grid]: no paper prints a grid for {algorithm} on "
+            f"{problem.name}; comity list grids shows those that are printed."
+        )
+    return [
+        f"{algorithm}[{','.join(map(assignment, values, combination))}]"
+        for combination in product(*values.values())
+    ]
+
+
+def printed_axes(problem: Problem, algorithm: str) -> dict[str, list[Any]] | None:
+    """Return the values of each setting of the printed grid; None: no paper prints one.
+
+    Args:
+        problem: What is learned.
+        algorithm: Name of the algorithm.
+    """
     for grid in grids():
         if grid.covers(problem.name, algorithm):
-            values = axes(grid, problem.learner)
-            return [
-                f"{algorithm}[{','.join(map(_assignment, values, combination))}]"
-                for combination in product(*values.values())
-            ]
-    raise UserError(
-        f"algorithms: {algorithm}[grid]: no paper prints a grid for {algorithm} on {problem.name}; "
-        "comity list grids shows those that are printed."
-    )
+            return axes(grid, problem.learner)
+    return None
 
 
-def _assignment(name: str, value: Any) -> str:
-    """Return a setting as in an entry: a bare word or a number."""
+def assignment(name: str, value: Any) -> str:
+    """Return a setting as in an entry of a comparison: a bare word or a number.
+
+    Args:
+        name: Name of the setting.
+        value: Its value.
+    """
     return f"{name}={value if isinstance(value, str) else json.dumps(value)}"

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from comity.runs.schema import ComparisonResults
     from comity.searches import Search
     from comity.searches.comparison import SearchComparison
+    from comity.tuning import Tuning
 
 PAGE = "report.html"
 """The name of the page in a directory."""
@@ -76,6 +77,18 @@ def write_searches_report(comparison: SearchComparison, kind: FigureKind = "png"
     return writing.report_searches(comparison, kind)
 
 
+def write_tuning_report(tuning: Tuning, kind: FigureKind = "png") -> Path:
+    """Draw a finished tuning's pictures into its directory, and return the page that shows them.
+
+    Args:
+        tuning: The tuning.
+        kind: Format in which pictures are written beside PNG.
+    """
+    from comity.report import writing
+
+    return writing.report_tuning(tuning, kind)
+
+
 def write_reproduction(
     path: Path,
     results: Mapping[str, Any],
@@ -103,4 +116,5 @@ __all__ = [
     "write_reproduction",
     "write_search_report",
     "write_searches_report",
+    "write_tuning_report",
 ]

@@ -13,17 +13,20 @@ from comity.report.figures import (
     draw_run,
     draw_search,
     draw_searches,
+    draw_tuning,
 )
 from comity.report.html.comparison_page import comparison_page
 from comity.report.html.plotly import write_script
 from comity.report.html.run_page import run_page
 from comity.report.html.search_page import search_page, searches_page
+from comity.report.html.tuning_page import tuning_page
 from comity.report.series.learning import Runs
 from comity.report.table_files import CSV, LATEX, comparison_csv, comparison_latex
 from comity.runs.directory import Run
 from comity.runs.schema import ComparisonResults
 from comity.searches import Search
 from comity.searches.comparison import SearchComparison
+from comity.tuning import Tuning
 
 
 def report_run(run: Run, kind: FigureKind) -> Path:
@@ -55,6 +58,11 @@ def report_searches(comparison: SearchComparison, kind: FigureKind) -> Path:
     return _write(page, searches_page(comparison, pictures, write_script(page)))
 
 
+def report_tuning(tuning: Tuning, kind: FigureKind) -> Path:
+    """Write the report of a finished tuning."""
+    return _write(tuning.path / PAGE, tuning_page(tuning, draw_tuning(tuning, kind)))
+
+
 def _write(path: Path, page: str) -> Path:
     write_whole(path, page.encode())
     return path
@@ -67,4 +75,5 @@ __all__ = [
     "report_run",
     "report_search",
     "report_searches",
+    "report_tuning",
 ]

@@ -23,7 +23,8 @@ from comity.reproductions.campaign import RUNS, Campaign
 from comity.reproductions.picture_results import part_rows, set_beside
 from comity.reproductions.picture_tables import DATA, MNIST, TABLES
 from comity.reproductions.printed import Needs, choose_rows
-from comity.runs.compare import Comparison, configurations, merge, seed_list
+from comity.runs.compare import Comparison, configurations, seed_list
+from comity.runs.entries import merge
 from comity.runs.events import Notify
 from comity.runs.reproduction_schema import PictureResults
 

@@ -39,7 +39,7 @@ from comity.runs.comparison_verdict import comparison_verdict, marks_of
 from comity.runs.contacts import save_contacts, with_own_contacts
 from comity.runs.differences import correct, gains_of
 from comity.runs.directory import Run
-from comity.runs.entries import entry_values, with_attacks, with_encodings
+from comity.runs.entries import entry_values, merge, with_attacks, with_encodings
 from comity.runs.events import Notify
 from comity.runs.execute import execute_at
 from comity.runs.how_soon import check_target, with_how_soon
@@ -47,6 +47,7 @@ from comity.runs.notebook import Rows, Shown, Tabular, client_rows, entry_rows
 from comity.runs.parallel import Job, run_jobs
 from comity.runs.places import check_same, entry_names, free_path, make_directory
 from comity.runs.schema import ComparisonResults, ComparisonRow, Metrics, Spread
+from comity.runs.tuned import with_tuned, with_tunings
 from comity.runs.verdict import honest_rows
 
 PLAN, RESULTS, REFERENCE = "comparison.toml", "comparison.json", "reference_set.csv"
@@ -100,7 +101,8 @@ def start_comparison(
     Args:
         problem: A name, a problem, or a table that describes a problem.
         algorithms: Entries, such as ``fedavg``, ``fedavg+ft`` or ``fedpref[clustering=false]``, or
-            classes; ``fedpref[grid]`` stands for all of the grid printed for this problem.
+            classes; ``fedpref[grid]`` stands for all of the grid printed for this problem,
+            ``fedpref[tuned=DIRECTORY]`` for the settings that a tuning chose.
         seeds: Number of seeds, or the seeds.
         preferences: One distribution of preferences, or several; None: the problem's.
         out: The directory to create; default: a new one under ``runs/``.
@@ -114,6 +116,7 @@ def start_comparison(
     elif isinstance(problem, Mapping):
         problem = resolved(problem)
     entries = with_grids([name_of(entry) for entry in algorithms], find_problem(problem))
+    entries, tuned = with_tuned(entries, find_problem(problem))
     entries = entries if attacks is None else with_attacks(entries, attacks)
     kinds = [preferences] if isinstance(preferences, str | None) else preferences
     if not isinstance(kinds, Sequence) or not kinds:
@@ -125,6 +128,7 @@ def start_comparison(
         "preferences": list(kinds),
         "settings": settings,
         **({} if target is None else {"target": target}),
+        **({"tuned": tuned} if tuned else {}),
     }
     planned = [each for same in configurations(plan).values() for each in same]
     for configuration in planned:  # a mistake must show before anything is written
@@ -177,6 +181,7 @@ def run_plan(
         problem = find_problem(plan["problem"])
         run_jobs(jobs, work, problem, workers, notify)
         results = with_how_soon(tabulate(problem.name, runs, path), runs, plan.get("target"))
+        results = with_tunings(results, plan)
         save_sealed(path / RESULTS, results, [PLAN, REFERENCE])
     return Comparison(path, results, runs)
 
@@ -228,15 +233,6 @@ def _meaningless(algorithm: str) -> tuple[str, ...]:
     known = find(algorithm)
     receiving = () if known.communicates else ("guard", "fine_tune")
     return (*receiving, *(["alone_share"] if lacks_companions(known) else ()))
-
-
-def merge(common: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
-    """Return common settings overridden by an entry's own, table by table."""
-    merged = dict(common)
-    for key, value in own.items():
-        both = isinstance(value, Mapping) and isinstance(merged.get(key), Mapping)
-        merged[key] = {**merged[key], **value} if both else value
-    return merged
 
 
 def _run_at(path: Path, configuration: Configuration) -> Run:

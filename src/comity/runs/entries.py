@@ -7,7 +7,7 @@ wrapper, or under several: ``fedavg+clip+confree``), ``fedpref[clustering=false,
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from comity.algorithms import find
@@ -109,10 +109,34 @@ def entry_values(entry: str) -> dict[str, Any]:
         values["fine_tune"] = "replace-last"
     for part in (inside or "").split(","):
         if part:
-            (key, *rest), value = parse_setting(part)
-            if rest or key in RUN_SETTINGS:
-                table = values if not rest else values.setdefault(key, {})
-                table[rest[0] if rest else key] = value
-            else:
-                values.setdefault(table_name, {})[key] = value
+            path, value = parse_setting(part)
+            put(values, path, value, table_name)
     return values
+
+
+def put(values: dict[str, Any], path: Sequence[str], value: Any, algorithm: str) -> None:
+    """Put a setting into the values of a configuration.
+
+    Args:
+        values: The values.
+        path: The setting's name in an entry, split at its dot: a run's or the algorithm's own
+            setting, or table and name.
+        value: Its value.
+        algorithm: Declared name of the algorithm.
+    """
+    key, *rest = path
+    if rest:
+        values.setdefault(key, {})[rest[0]] = value
+    elif key in RUN_SETTINGS:
+        values[key] = value
+    else:
+        values.setdefault(algorithm, {})[key] = value
+
+
+def merge(common: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+    """Return common settings overridden by an entry's own, table by table."""
+    merged = dict(common)
+    for key, value in own.items():
+        both = isinstance(value, Mapping) and isinstance(merged.get(key), Mapping)
+        merged[key] = {**merged[key], **value} if both else value
+    return merged

@@ -69,6 +69,8 @@ class RoundEvent(Source):
     vectors: Mapping[str, Vectors] = field(default_factory=dict)
     """Objective vectors on validation data, one per participant: ``received``, ``trained`` and
     ``kept``, as far as they are known."""
+    part: str = ""
+    """Part of the whole job that is under way, in words: trials of a tuning."""
     incidents: tuple[str, ...] = ()
     """Incidents and remarks of this round, one sentence each, as in the history."""
 
@@ -79,8 +81,8 @@ class RoundEvent(Source):
             prefix = "control: " if self.control else ""
             iteration, volume = self.metrics["iteration"], self.metrics["hypervolume"]
             return f"{prefix}iteration {iteration:.0f}, hypervolume {volume:.6g}"
-        if "validated" not in self.metrics:
-            return ""
+        if self.part or "validated" not in self.metrics:
+            return self.part
         last = " (last)" if self.models == "last" else ""
         return f"validated{last} {self.metrics['validated']:.3g}"
 

@@ -37,7 +37,8 @@ class Tabular(Generic[T]):
                 or ``"rounds"`` (per round and participant). Comparison: ``"clients"`` (per entry,
                 preferences, seed and client) or ``"entries"`` (per row of its table). Search:
                 ``"points"`` (per point of the front) or ``"iterations"``. Comparison of searches:
-                ``"points"`` (per entry, seed and point) or ``"entries"``.
+                ``"points"`` (per entry, seed and point) or ``"entries"``. Tuning: ``"trials"`` or
+                ``"seeds"`` (per trial and seed).
         """
         tables = self._tables()
         name = next(iter(tables)) if table is None else table

@@ -7,6 +7,7 @@ from typing import Any, Literal, NotRequired, TypedDict
 from comity.runs.alone_schema import BesideAlone, ClientGains, Counts, Standing
 from comity.runs.link_schema import Communication, LinkResults, NeighbourResult
 from comity.runs.privacy_schema import PrivacyResult
+from comity.runs.tuning_schema import Tuned
 
 Metrics = dict[str, float]
 """Measures by name."""
@@ -268,6 +269,9 @@ class ComparisonResults(TypedDict):
     trivial: NotRequired[Metrics]
     optimum: NotRequired[Metrics]
     rows: list[ComparisonRow]
+    tuned: NotRequired[list[Tuned]]
+    equal_budgets: NotRequired[bool]
+    """Whether all tuned entries had equally many trials and seeds."""
 
 
 class FrontPoint(TypedDict):

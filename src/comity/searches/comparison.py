@@ -26,7 +26,8 @@ from comity.problems.own_table import resolved
 from comity.runs.base import CONFIG
 from comity.runs.checksums import read_json, save_sealed, verify
 from comity.runs.cluster import Work, Workers, check_workers
-from comity.runs.compare import merge, seed_list, spread_of, start
+from comity.runs.compare import seed_list, spread_of, start
+from comity.runs.entries import merge
 from comity.runs.events import Notify
 from comity.runs.notebook import Rows, Shown, Tabular, entry_rows, point_rows
 from comity.runs.parallel import Job, run_jobs

@@ -3,6 +3,6 @@
 The modules here are written by ``tests/typed_settings.py`` from the declarations of the settings.
 """
 
-from comity.api.typed.run import CompareSettings, RunSettings, SearchSettings
+from comity.api.typed.run import CompareSettings, RunSettings, SearchSettings, TuneSettings
 
-__all__ = ["CompareSettings", "RunSettings", "SearchSettings"]
+__all__ = ["CompareSettings", "RunSettings", "SearchSettings", "TuneSettings"]

@@ -268,3 +268,32 @@ class SearchSettings(SharedSettings, total=False):
     """Settings of annealing."""
     gap: GapSettings
     """Settings of gap."""
+
+
+class TuneSettings(SharedSettings, total=False):
+    """Settings of a tuning by name, those of its runs, and tables of their parts."""
+
+    algorithm: str | type[Algorithm]
+    """What is federated about it: a name, or module:class of your own (default: 'fedpref')."""
+    preferences: str | Sequence[Sequence[float]]
+    """Dirichlet[:ALPHA], interior[:SHARE], equidistant, gaussian, same:W,W, shared:N,N or a
+    CSV file (default: 'dirichlet')."""
+    links: Mapping[str, Any]
+    """Links that exist at times only: a table with a contact plan and its rules (default:
+    None)."""
+    trials: int | None
+    """Number of trials, the settings as they are (trial 0) included; default: 20, of a grid
+    all (default: None; at least 1, at most 10000)."""
+    seeds: int | Sequence[int]
+    """Runs per trial: a number of seeds, counted from 1001, or the seeds (default: 3)."""
+    objectives: Sequence[str]
+    """What is good, on validation data: mean_scalarised (default), worst_scalarised,
+    hypervolume, an objective of the problem, megabytes (default: [])."""
+    sampler: Literal["tpe", "random", "grid"] | None
+    """Where proposals come from: tpe (default: by the trials before), random, or grid: all
+    combinations (default for a printed grid) (default: None)."""
+    batch: int
+    """Tpe: trials that are proposed together, from those before; results depend on it, and not
+    on the number of workers (default: 4; at least 1)."""
+    seed: int
+    """Where the proposals' random numbers come from (default: 1; at least 0)."""

@@ -44,6 +44,7 @@ from comity.report.figures.spanned import spanned_figure
 from comity.report.figures.spans import response, spans
 from comity.report.figures.style import save
 from comity.report.figures.traffic import traffic
+from comity.report.figures.tuning import trial_front, trials, tuned_settings
 from comity.report.figures.two_tasks import two_tasks
 from comity.report.figures.weights import weights
 from comity.report.measures import has_data, has_single_objective
@@ -63,6 +64,7 @@ from comity.runs.reproduction_schema import (
 from comity.runs.schema import ComparisonResults
 from comity.searches import Search
 from comity.searches.comparison import SearchComparison
+from comity.tuning import Tuning
 
 Pictures = dict[str, Path]
 """Files of pictures by name."""
@@ -185,6 +187,21 @@ def draw_searches(comparison: SearchComparison, kind: FigureKind = "png") -> Pic
     return _draw_all(comparison.path, searches_drawings(comparison), kind)
 
 
+def tuning_drawings(tuning: Tuning) -> Drawings:
+    """Return what draws each picture of a finished tuning."""
+    results = tuning.results
+    return {
+        "trials": partial(trials, results),
+        "settings": partial(tuned_settings, results),
+        "front": partial(trial_front, results),
+    }
+
+
+def draw_tuning(tuning: Tuning, kind: FigureKind = "png") -> Pictures:
+    """Draw all pictures of a finished tuning; ``kind`` as of a run."""
+    return _draw_all(tuning.path, tuning_drawings(tuning), kind)
+
+
 def draw_reproduction(
     path: Path,
     results: Mapping[str, Any],
@@ -283,6 +300,7 @@ __all__ = [
     "draw_run",
     "draw_search",
     "draw_searches",
+    "draw_tuning",
     "embeddings",
     "front",
     "fronts",
@@ -313,6 +331,10 @@ __all__ = [
     "spanned_figure",
     "spans",
     "traffic",
+    "trial_front",
+    "trials",
+    "tuned_settings",
+    "tuning_drawings",
     "two_tasks",
     "weights",
 ]

@@ -23,6 +23,7 @@ from comity.report.over_alone import over_alone_caption, over_alone_headings, ov
 from comity.report.series.learning import Runs, first_run
 from comity.report.table_files import CSV, LATEX
 from comity.report.terms import comparison_terms
+from comity.report.tunings import TUNINGS, tuning_headings, tuning_rows
 from comity.runs.schema import ComparisonResults, ComparisonRow
 
 _PICTURES = {
@@ -66,6 +67,8 @@ def comparison_page(
         headings = over_alone_headings(comparison["rows"])
         caption = over_alone_caption(comparison)
         body.append(section("Better off than alone?", table(headings, lone, caption)))
+    if tuned := comparison.get("tuned"):
+        body.append(section("Tuning", table(tuning_headings(), tuning_rows(tuned), TUNINGS)))
     if all("metrics_last" in row for row in comparison["rows"]):
         rows: list[ComparisonRow] = [
             {**row, "metrics": row["metrics_last"]} for row in comparison["rows"]

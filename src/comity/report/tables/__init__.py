@@ -23,6 +23,7 @@ from comity.report.tables.reproductions import (
 )
 from comity.report.tables.runs import clients_table, run_table
 from comity.report.tables.searches import points_table, search_table, searches_table
+from comity.report.tables.tunings import trials_table, tunings_table
 
 __all__ = [
     "agreement_table",
@@ -50,4 +51,6 @@ __all__ = [
     "search_table",
     "searches_table",
     "session_tables",
+    "trials_table",
+    "tunings_table",
 ]
