@@ -248,6 +248,8 @@ def assert_declared(wire: Wire, configuration: Configuration, held: set[str]) ->
         # only who says so has another's data
         sizes += [sum(sizes)] * algorithm.centralised
     communication = {name for name in held if any(fnmatchcase(name, p) for p in sends)}
+    if configuration.learner_settings.get("average_targets"):
+        communication |= {f"target.{name}" for name in communication}
     known = {"size", "declined", "unsound", "validation"}
     assert wire.rounds
     for message in wire.rounds:
