@@ -1,4 +1,4 @@
-"""Federated preference-conditioned DQN (Comity's own): one policy network that serves any preference.
+"""Federated preference-conditioned DQN (Comity's own): one network that serves any preference.
 
 Where FedPref trains one network per preference, clients here train one network Q(s, a; w) for all
 preferences w. They then minimise the same loss, so their networks can be averaged, and a client may
@@ -158,10 +158,10 @@ def grid(objectives: int) -> FloatArray:
     communication="the conditioned network and its target network, both ways; preferences never",
 )
 class ConditionedDQN(FedAvg):
-    """θ ← mean of θ_i; each client minimises the mean over drawn w of (1−h) ‖Q − y‖ + h |w·Q − w·y|.
+    """θ ← mean of θ_i; each client minimises the mean over w of (1−h) ‖Q − y‖ + h |w·Q − w·y|.
 
-    ‖·‖ and |·| are Huber's, y = r + γ Q⁻(s', a*; w) with a* = argmax_a w·Q⁻(s', a; w); h rises from
-    0 to ``ranking`` over all steps.
+    w is drawn, ‖·‖ and |·| are Huber's, y = r + γ Q⁻(s', a*; w) with a* = argmax_a w·Q⁻(s', a; w);
+    h rises from 0 to ``ranking`` over all steps.
     """
 
     needs: ClassVar[frozenset[Need]] = frozenset({"rewards"})
@@ -174,7 +174,7 @@ class ConditionedDQN(FedAvg):
     )
     head: Head = setting("vector", "one value per action and objective, or one per action")
     own_share: float = setting(
-        0.5, "share of episodes, and of drawn preferences, at the own one", at_least=0, at_most=1
+        0.0, "share of episodes, and of drawn preferences, at the own one", at_least=0, at_most=1
     )
     drawn: PositiveInt = setting(4, "preferences at which every batch is judged", at_most=1024)
     targets: Literal["scalarised", "envelope"] = setting(

@@ -22,7 +22,7 @@ from comity.core.typing import AnyArray, FloatArray, IntArray, NamedArrays, Tree
 from comity.learners.base import LearnerContext
 from comity.learners.dqn import DQN
 from comity.learners.off_policy import Generators, ReplayCohort
-from comity.problems.simulators import Policy
+from comity.problems.simulators import Policy, Step
 
 
 class Conditioned(DQN):
@@ -49,10 +49,13 @@ class Conditioned(DQN):
         """Return the reward vectors themselves."""
         return reward
 
-    def _ended(self, rows: IntArray) -> None:
-        """Draw the preferences of the next episodes."""
-        self._episodes[rows] += 1
-        self._draw_episodes(rows)
+    def _step(self, rows: IntArray, actions: AnyArray) -> Step:
+        """Take one step, and draw the preferences of episodes that begin after it."""
+        step = super()._step(rows, actions)
+        ended = rows[step.terminated | step.truncated]
+        self._episodes[ended] += 1
+        self._draw_episodes(ended)
+        return step
 
     def _draw_episodes(self, rows: IntArray) -> None:
         for row in rows.tolist():
@@ -106,7 +109,7 @@ class Conditioned(DQN):
     # -- learning --------------------------------------------------------------------------
 
     def _learn(self, cohort: ReplayCohort, phase: Phase, generators: Generators) -> None:
-        """Take the updates that follow one rollout, with random numbers from each client's stream."""
+        """Take the updates that follow one rollout; each client draws from its own stream."""
         s = self.settings
         count = s.train_freq if s.gradient_steps == -1 else s.gradient_steps
         if not count:

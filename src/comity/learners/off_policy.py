@@ -27,7 +27,7 @@ from comity.learners.base import LearnerContext, LearnerSettings, Task
 from comity.learners.replay import Replay
 from comity.problems.base import Problem
 from comity.problems.environments import EnvironmentProblem
-from comity.problems.simulators import Policy, environments
+from comity.problems.simulators import Policy, Step, environments
 from comity.settings import setting
 
 Generators = Sequence[np.random.Generator]
@@ -297,7 +297,7 @@ class OffPolicy(ABC):
         for number in range(self.settings.train_freq):
             before = self._environments.observe(rows)
             action, taken = explorer(number, before)
-            step = self._environments.step(rows, taken)
+            step = self._step(rows, taken)
             self._replay.add(
                 rows,
                 before=before,
@@ -307,14 +307,14 @@ class OffPolicy(ABC):
                 terminated=step.terminated,
             )
             self._steps[rows] += 1
-            self._ended(rows[step.terminated | step.truncated])
 
     def _stored(self, reward: FloatArray, rows: IntArray) -> FloatArray:
         """Return what buffers keep of reward vectors: scalars at the clients' own preferences."""
         return np.asarray((reward * self._preferences[rows]).sum(axis=1))
 
-    def _ended(self, rows: IntArray) -> None:
-        """Take note that episodes of these clients have ended."""
+    def _step(self, rows: IntArray, actions: AnyArray) -> Step:
+        """Take one environment step with each client."""
+        return self._environments.step(rows, actions)
 
     def _learn(self, cohort: ReplayCohort, phase: Phase, generators: Generators) -> None:
         """Take the updates that follow one rollout."""

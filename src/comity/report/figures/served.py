@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -31,23 +33,22 @@ def served(run: Run) -> Figure | None:
     lines = len(names) == 2
     shown = names[:1] if lines else names
     figure = canvas(4.6 if lines else 2.5 * len(shown), 3.0)
-    for column, (axes, name) in enumerate(
-        zip(figure.subplots(1, len(shown), squeeze=False, sharey=True)[0], shown, strict=True)
-    ):
+    look = "-" if lines else "o"
+    panels = figure.subplots(1, len(shown), squeeze=False, sharey=True)[0]
+    for column, axes in enumerate(panels):
         weight = spans.preferences[:, column]
         order = np.argsort(weight, kind="stable")
-        look = "-" if lines else "o"
         for client, row in enumerate(missed):
-            faint = {"linewidth": 0.7, "markersize": 2, "alpha": 0.4, "gid": f"client-{client}"}
-            axes.plot(weight[order], row[order], look, color=PALETTE[0], **faint)
-        strong = {"linewidth": 1.7, "markersize": 4, "gid": "mean"}
+            faint: dict[str, Any] = {"linewidth": 0.7, "markersize": 2, "alpha": 0.4}
+            name = f"client-{client}"
+            axes.plot(weight[order], row[order], look, color=PALETTE[0], gid=name, **faint)
+        strong: dict[str, Any] = {"linewidth": 1.7, "markersize": 4, "gid": "mean"}
         axes.plot(weight[order], np.array(mean)[order], look, color="#222222", **strong)
         rest = f" (the rest: {names[1]})" if lines else ""
-        axes.set(xlim=(0, 1), xlabel=f"importance of {name}{rest}")
+        axes.set(xlim=(0, 1), xlabel=f"importance of {shown[column]}{rest}")
         axes.grid(True)
-        if column == 0:
-            axes.set_ylabel("regret")
-    style = {"linestyle": "-", "marker": ""} if lines else {"linestyle": "", "marker": "o"}
+    panels[0].set_ylabel("regret")
+    style: dict[str, Any] = {"linestyle": "-"} if lines else {"linestyle": "", "marker": "o"}
     handles = [
         Line2D([], [], color="#222222", label=f"mean over clients: {result['mean']:.3g}", **style),
         Line2D([], [], color=PALETTE[0], label=f"each of {len(missed)} clients", **style),
