@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from comity.algorithms.base import Need
 from comity.algorithms.fedavg import FedAvg
+from comity.algorithms.parts import linear
 from comity.algorithms.registry import algorithm
 from comity.core.phases import Batch, Phase, View
 from comity.core.typing import FloatArray, Tree
@@ -48,7 +49,7 @@ class Film(nn.Module):
     def folded(self, after: nn.Linear, preference: Tensor) -> nn.Linear:
         """Return the layer ``after`` this one with both at a preference in one."""
         weight = after.weight * (1 + self.gain(preference))
-        return _linear(weight, after.bias + after.weight @ self.shift(preference))
+        return linear(weight, after.bias + after.weight @ self.shift(preference))
 
 
 class Concat(nn.Module):
@@ -68,7 +69,7 @@ class Concat(nn.Module):
     def folded(self, preference: Tensor) -> nn.Linear:
         """Return the layer at a preference, which takes the observation alone."""
         weight, bias = self.linear.weight, self.linear.bias
-        return _linear(weight[:, : self.seen], bias + weight[:, self.seen :] @ preference)
+        return linear(weight[:, : self.seen], bias + weight[:, self.seen :] @ preference)
 
 
 class ConditionedNetwork(nn.Module):
@@ -128,15 +129,8 @@ class ConditionedNetwork(nn.Module):
         if self._vector:
             weight = last.weight.reshape(-1, self._objectives, last.in_features)
             bias = last.bias.reshape(-1, self._objectives)
-            last = _linear(torch.einsum("amh,m->ah", weight, preference), bias @ preference)
+            last = linear(torch.einsum("amh,m->ah", weight, preference), bias @ preference)
         return nn.Sequential(first, self.activation, *middle, last)
-
-
-def _linear(weight: Tensor, bias: Tensor) -> nn.Linear:
-    """Return a layer with these weights, without drawing random numbers for initial ones."""
-    layer = nn.Linear(weight.shape[1], weight.shape[0], device="meta")
-    layer.weight, layer.bias = nn.Parameter(weight.clone()), nn.Parameter(bias.clone())
-    return layer
 
 
 def grid(objectives: int) -> FloatArray:
