@@ -242,8 +242,9 @@ class ConditionedDQN(FedAvg):
         count, size, actions, _ = after.shape
         worth = torch.einsum("jbam,km->kbja", choosing, weights)
         if self.targets == "scalarised":  # each preference looks at its own values only
-            others = ~torch.eye(count, dtype=torch.bool)[:, None, :, None]
-            worth = worth.masked_fill(others, -torch.inf)
+            place = torch.arange(count)
+            others = place[:, None] != place
+            worth = worth.masked_fill(others[:, None, :, None], -torch.inf)
         best = worth.flatten(2).argmax(dim=2)
         listed = after.transpose(0, 1).reshape(size, count * actions, -1)
         return reward + discount.unsqueeze(1) * listed[torch.arange(size), best]
