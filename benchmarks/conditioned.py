@@ -5,13 +5,14 @@
 
 Everybody gets the same number of environment steps: Deep Sea Treasure with its own defaults, 20
 clients, or one client with 20 times the steps and 20 times the buffer. Compared are
-conditioned-dqn, the same without federation, the same as one client, and separate networks: FedPref
-and no communication. All are judged on the same 11 preferences. Separate networks serve a
-preference twice: by the best of all 20 for it, which nobody could choose without trying, and by the
-one whose own preference is nearest. What each run ended with is added to a JSON file at once, so a
-second call goes on where the first was stopped. Then it prints tables in Markdown: means over
-seeds, regret by preference, and differences to conditioned-dqn, paired by seed, with Student's 95 %
-intervals.
+conditioned-dqn, the same without federation (the first five clients alone: they do not depend on
+each other), the same as one client, and separate networks: FedPref and no communication. All are
+judged on the same 11 preferences. Separate networks serve a preference twice: by the best of all 20
+for it, which nobody could choose without trying, and by the one whose own preference is nearest.
+
+What each run ended with is added to a JSON file at once, so a second call goes on where the first
+was stopped. Then it prints tables in Markdown: means over seeds, regret by preference, and
+differences to conditioned-dqn, paired by seed, with Student's 95 % intervals.
 
 About 8 minutes of one core per seed and conditioned entry, 2 per separate one.
 """
@@ -59,11 +60,14 @@ class ConditionedAlone(ConditionedDQN):
     communicates: ClassVar[bool] = False
 
 
-CLIENTS = 20
+CLIENTS, ALONE = 20, 5
 FEDERATED = "conditioned-dqn"
 CONDITIONED: dict[str, dict[str, Any]] = {
     FEDERATED: {"algorithm": "conditioned-dqn"},
-    "conditioned, no federation": {"algorithm": "benchmarks.conditioned:ConditionedAlone"},
+    "conditioned, no federation": {
+        "algorithm": "benchmarks.conditioned:ConditionedAlone",
+        "clients": ALONE,
+    },
     f"conditioned, one client, {CLIENTS} x steps": {"algorithm": "conditioned-dqn", "clients": 1},
 }
 """Entries whose networks take any preference."""
