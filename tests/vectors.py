@@ -354,3 +354,14 @@ HETPFL: dict[str, Any] = {
     "alpha_after_adam_lr_0_05": [1.95, 1.05],
     "smooth_tchebycheff": [4.023245, 1.598139, 2.472102, 1.974077],
 }
+
+CONDITIONED: dict[str, Any] = {
+    "gamma": 0.9,
+    "reward": [1.0, -1.0],
+    "preferences": [[1.0, 0.0], [0.5, 0.5], [0.0, 1.0]],
+    # preferences x actions x objectives
+    "values": [[[4.0, 0.0], [0.0, 2.0]], [[3.0, 1.5], [1.0, 3.0]], [[1.0, 1.0], [0.0, 5.0]]],
+    "scalarised": [[4.6, -1.0], [3.7, 0.35], [1.0, 3.5]],
+    "envelope": [[4.6, -1.0], [1.0, 3.5], [1.0, 3.5]],
+    "scalars": [4.6, 2.025, 3.5],
+}

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 import torch
 
+import comity
+import tests.tiny  # noqa: F401  (which registers its problems)
 from comity.core.storage import load_values
 from comity.explore import judging
 from comity.explore.judging import THRESHOLDS, Judge, lattice
@@ -255,3 +257,18 @@ def test_rows_that_are_gone_are_not_needed(own):
         hidden.rename(table)
     assert judged["made"] is False
     assert "rows are not here" in judged["how"]
+
+
+def test_a_policy_is_not_played_but_shown_as_tested(tmp_path, monkeypatch):
+    """At the nearest of the tested preferences, for models that take any."""
+    monkeypatch.setattr("comity.report.write_report", lambda run, kind: None)
+    run = comity.run(
+        "tiny-treasure", algorithm="conditioned-dqn", clients=2, rounds=1, out=tmp_path / "run"
+    )
+    judge = Judge(run)
+    assert judge.takes_any
+    answer = judge.judge(1, [0.31, 0.69])
+    assert answer["how"].startswith("No environment is run here: these are values of the run's own")
+    assert answer["made"] is False
+    expected = run.spans.vectors[1, 3] @ [0.31, 0.69]
+    assert answer["parts"]["test"]["scalarised"] == pytest.approx(expected, abs=1e-4)

@@ -96,7 +96,7 @@ def test_the_choice_is_by_the_mean_hypervolume_on_validation(values, monkeypatch
             asked = algorithm.evaluation_preferences(2, "validation")
             sets = scores[:, None]
             if asked is not None:
-                sets, _ = self.evaluate_preferences(fleet, rows, purpose, asked)
+                sets, _ = self.evaluate_preferences(fleet, rows, purpose, asked, 1)
             seen.append(float(reach(sets, problem.reference_point).mean()))
         return scores, steps
 

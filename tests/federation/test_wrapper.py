@@ -27,7 +27,18 @@ from tests.laws.conftest import data_of
 from tests.tiny import tiny
 
 HOSTS = [
-    *("apfl", "ditto", "fedadagrad", "fedadam", "fedala", "fedavg", "fedavgm", "fedbabu", "fedbn"),
+    *(
+        "apfl",
+        "conditioned-dqn",
+        "ditto",
+        "fedadagrad",
+        "fedadam",
+        "fedala",
+        "fedavg",
+        "fedavgm",
+        "fedbabu",
+        "fedbn",
+    ),
     *("fedcp", "fedpac", "fedper", "fedphp", "fedprox", "fedrep", "fedrod", "fedyogi"),
     *("lg-fedavg", "per-fedavg", "pfedme"),
 ]

@@ -11,11 +11,15 @@ from comity.algorithms import algorithms
 ALGORITHMS = sorted(
     name for name, cls in algorithms().items() if cls.__module__.startswith("comity.")
 )
+REWARDED = [name for name in ALGORITHMS if "rewards" in algorithms()[name].needs]
+"""Algorithms that learn from rewards only."""
 ACTING = [name for name in ALGORITHMS if "losses" not in algorithms()[name].needs]
 
 
 def data_of(algorithm: str) -> str:
-    """A problem with data that an algorithm can learn."""
+    """A problem with data that an algorithm can learn, or with rewards if it needs them."""
+    if "rewards" in algorithms()[algorithm].needs:
+        return "tiny-treasure"
     if algorithm == "fedbn":
         return "tiny-norms"
     return "tiny-answers" if "classes" in algorithms()[algorithm].needs else "tiny-people"
@@ -23,7 +27,7 @@ def data_of(algorithm: str) -> str:
 
 CASES = [
     *((algorithm, "tiny-treasure") for algorithm in ACTING),
-    *((algorithm, data_of(algorithm)) for algorithm in ALGORITHMS),
+    *((algorithm, data_of(algorithm)) for algorithm in ALGORITHMS if algorithm not in REWARDED),
 ]
 CONTINUOUS = [(algorithm, "tiny-trolley") for algorithm in ("fedprox", "fedpref")]
 WRAPPED = [
@@ -64,7 +68,7 @@ def case(request) -> dict[str, Any]:
     return {**settings, "guard": algorithms()[settings["algorithm"]].communicates}
 
 
-@pytest.fixture(params=ALGORITHMS)
+@pytest.fixture(params=[name for name in ALGORITHMS if name not in REWARDED])
 def uneven(request) -> dict[str, Any]:
     """Every registered algorithm where clients have unlike data and go through them twice."""
     problem = data_of(request.param)

@@ -209,7 +209,7 @@ def given_models(
 def test_what_needs_differentiable_losses_declares_it(name):
     """The rule by which they were once inferred, and no environment is refused without need."""
     cls = algorithms()[name]
-    wraps = cls.build is not Algorithm.build
+    wraps = cls.build is not Algorithm.build and "rewards" not in cls.needs
     other = bool(cls.needs & {"attribute", "classes"})
     asks = bool(cls.surveys)
     assert ("losses" in cls.needs) == (wraps or other or trains_per_objective(name) or asks)

@@ -19,7 +19,7 @@ from comity.federation.clients import Clients, ClientUpdate
 from comity.federation.engines.embedded import EmbeddedEngine
 from comity.federation.loop import RoundLoop
 from comity.federation.server import Server
-from comity.learners import LEARNERS, Supervised
+from comity.learners import CONDITIONED, LEARNERS, Supervised
 from comity.problems import DataProblem, EnvironmentProblem
 from comity.problems import find as find_problem
 from comity.runs.directory import Run
@@ -248,6 +248,8 @@ def assert_declared(wire: Wire, configuration: Configuration, held: set[str]) ->
         # only who says so has another's data
         sizes += [sum(sizes)] * algorithm.centralised
     communication = {name for name in held if any(fnmatchcase(name, p) for p in sends)}
+    if configuration.learner_settings.get("average_targets"):
+        communication |= {f"target.{name}" for name in communication}
     known = {"size", "declined", "unsound", "validation"}
     assert wire.rounds
     for message in wire.rounds:
@@ -611,6 +613,9 @@ def test_9_the_test_is_used_once_at_the_end(plain, monkeypatch, tmp_path):
     purposes: list[str] = []
     spans: list[str] = []
     learner = LEARNERS[find_problem(plain["problem"]).learner][0]
+    takes_any = find(plain["algorithm"])().evaluation_preferences(2, "test") is not None
+    if takes_any:
+        learner = CONDITIONED[find_problem(plain["problem"]).learner]
     original = learner.evaluate
 
     def watching(self, fleet, rows, purpose, episodes):
@@ -619,9 +624,9 @@ def test_9_the_test_is_used_once_at_the_end(plain, monkeypatch, tmp_path):
 
     spanning = learner.evaluate_preferences
 
-    def evaluation_preferences(self, fleet, rows, purpose, preferences):
+    def evaluation_preferences(self, fleet, rows, purpose, *others):
         spans.append(purpose)
-        return spanning(self, fleet, rows, purpose, preferences)
+        return spanning(self, fleet, rows, purpose, *others)
 
     monkeypatch.setattr(learner, "evaluate", watching)
     monkeypatch.setattr(learner, "evaluate_preferences", evaluation_preferences)
@@ -633,7 +638,6 @@ def test_9_the_test_is_used_once_at_the_end(plain, monkeypatch, tmp_path):
     end = tests if acting else [*tests, "everyone"]
     assert purposes[-len(end) :] == end
     assert set(purposes[: -len(end)]) == {"validation"}
-    takes_any = find(plain["algorithm"])().evaluation_preferences(2, "test") is not None
     assert spans.count("test") == takes_any, "once, where models take any preference"
     assert "test" not in spans[:-1]
 

@@ -131,7 +131,9 @@ def test_rows_keep_their_order_and_another_seed_splits_them_anew(paths):
 SUITABLE = [
     name
     for name, algorithm in sorted(algorithms().items())
-    if not algorithm.centralised and "classes" not in algorithm.needs and name != "fedbn"
+    if not algorithm.centralised
+    and not algorithm.needs & {"classes", "rewards"}
+    and name != "fedbn"
 ]
 
 

@@ -12,10 +12,12 @@ from comity.configuration import configure
 from comity.core.pareto import hypervolume
 from comity.federation.messages import RoundMetrics
 from comity.federation.record import RoundRecord
-from comity.runs.results import finite, history_entry, span_result, summarise
+from comity.problems import find
+from comity.runs.results import finite, history_entry, summarise
 from comity.runs.schema import HistoryEntry
+from comity.runs.span_results import span_result
 from comity.runs.spans import Spans
-from tests.tiny import tiny
+from tests.tiny import TINY, tiny
 
 METRICS = RoundMetrics(
     received=None,
@@ -61,11 +63,35 @@ def test_remarks_stand_in_the_first_line_only_and_diagnostics_where_there_are_an
 def test_spans_are_measured_client_by_client():
     vectors = np.array([[[1.0, 2.0], [2.0, 1.0]], [[1.0, 1.0], [np.nan, 5.0]]])
     spans = Spans(np.array([[0.2, 0.8], [0.8, 0.2]]), vectors)
-    assert span_result(spans, [0.0, 0.0]) == {
+    assert span_result(spans, replace(find("tiny-people"), reference_point=(0.0, 0.0))) == {
         "preferences": 2,
         "hypervolume": 2.0,
         "per_client": [3.0, 1.0],
     }
+
+
+def test_policies_are_measured_at_every_preference():
+    """The test vector of the specification: each of three preferences misses 1."""
+    asked = np.array([[1.0, 0.0], [0.5, 0.5], [0.0, 1.0]])
+    good = [[9.0, 0.0], [6.0, 5.0], [1.0, 8.0]]
+    bad = [[9.0, 0.0], [6.0, 5.0], [6.0, 4.0]]  # the last is dominated, and misses 4 more
+    best = np.array([[10.0, 0.0], [7.0, 6.0], [0.0, 9.0]])
+    problem = replace(TINY, known_front=lambda: best)
+    spans = Spans(asked, np.array([good, bad]))
+    served = span_result(spans, problem)["served"]
+    assert served["preferences"] == asked.tolist()
+    assert served["returns"] == [[9.0, 0.0], [6.0, 5.0], [3.5, 6.0]]
+    assert served["dominated"] == pytest.approx(1 / 6)
+    assert served["regret"] == {
+        "against": "known front",
+        "mean": pytest.approx(10 / 6),
+        "per_preference": [1.0, 1.0, 3.0],
+        "per_client": [1.0, pytest.approx(7 / 3, abs=1e-6)],
+    }
+    honest = span_result(spans, problem, attackers=[1])["served"]
+    assert honest["dominated"] == 0.0
+    assert honest["regret"]["mean"] == 1.0
+    assert "regret" not in span_result(spans, replace(TINY, known_front=None))["served"]
 
 
 def test_the_results_of_environments():

@@ -18,7 +18,7 @@ from tests.events import stopping
 from tests.searches.small import configuration, contents, made
 from tests.tiny import TINY
 
-ACTING = sorted(name for name, cls in algorithms().items() if "losses" not in cls.needs)
+ACTING = sorted(name for name, cls in algorithms().items() if not cls.needs & {"losses", "rewards"})
 
 
 @pytest.mark.parametrize("name", ACTING)

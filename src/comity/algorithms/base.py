@@ -22,7 +22,7 @@ from comity.core.typing import FloatArray, Tree
 from comity.problems import Problem
 from comity.settings import Settings
 
-Need = Literal["attribute", "classes", "losses"]
+Need = Literal["attribute", "classes", "losses", "rewards"]
 STEPS = "steps"
 """Statistic that learners count: optimiser steps of a client in the round."""
 
@@ -139,10 +139,13 @@ class Algorithm(Settings):
     that are classes, with one output of the network per class. ``losses``: objectives that are
     differentiable losses, which environments do not have; every algorithm needs them that has
     another need, wraps the network (`build`), changes something `on_receipt`, surveys clients, or
-    trains objectives apart.
+    trains objectives apart. ``rewards``: environments with discrete actions, and nothing else; a
+    network may then be wrapped so that it takes a preference.
     """
     run_defaults: ClassVar[Mapping[str, Any]] = {}
     """Defaults of run-level settings under this algorithm."""
+    learner_defaults: ClassVar[Mapping[str, Any]] = {}
+    """Defaults of the learner's settings under this algorithm; they win over the problem's."""
     personal: ClassVar[bool] = True
     """Each client trains on from a model of its own, so a client may decline what it is sent."""
     communicates: ClassVar[bool] = True
@@ -175,6 +178,12 @@ class Algorithm(Settings):
     """`mix` reads `Round.start`. If not, clients without a server send each other no starts."""
     ensembles: ClassVar[bool] = False
     """After the last round every client gets what `ensemble` makes of all clients' models."""
+    select_by: ClassVar[Literal["hypervolume", "utility"]] = "hypervolume"
+    """Value by which models that take any preference, or one round for all, are kept.
+
+    ``hypervolume`` of what a client's model reaches on its validation data; ``utility``: its
+    scalarised value at the client's own preference.
+    """
     outlasts: ClassVar[bool] = False
     """Arrays of `state` are of use after the run, which keeps them as ``server.safetensors``."""
     centralised: ClassVar[bool] = False
@@ -266,6 +275,17 @@ class Algorithm(Settings):
             purpose: ``"validation"`` or ``"test"``.
         """
         return None
+
+    def acting_preference(self, generator: np.random.Generator, own: FloatArray) -> FloatArray:
+        """Return the preference at which a client acts in its next episode. Default: its own.
+
+        Only where networks take a preference, in environments.
+
+        Args:
+            generator: the client's stream for this episode.
+            own: the client's preference.
+        """
+        return own
 
     @property
     def select_after_training(self) -> bool:

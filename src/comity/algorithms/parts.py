@@ -1,4 +1,4 @@
-"""Tools of personalised algorithms: networks in two parts, frozen copies, likeness of features."""
+"""Tools of algorithms: networks in two parts, layers, frozen copies, likeness of features."""
 
 from __future__ import annotations
 
@@ -65,6 +65,13 @@ def _check_whole(model: nn.Module, parts: Split, problem: DataProblem) -> None:
 def frozen(module: nn.Module) -> nn.Module:
     """Return a copy that no gradient trains."""
     return deepcopy(module).requires_grad_(False)
+
+
+def linear(weight: Tensor, bias: Tensor) -> nn.Linear:
+    """Return a layer with these weights, without drawing random numbers for initial ones."""
+    layer = nn.Linear(weight.shape[1], weight.shape[0], device="meta")
+    layer.weight, layer.bias = nn.Parameter(weight.clone()), nn.Parameter(bias.clone())
+    return layer
 
 
 def mmd(x: Tensor, y: Tensor) -> Tensor:

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from comity.algorithms.base import Algorithm, Need, Round
 from comity.algorithms.fairbatch import public_average
+from comity.algorithms.parts import linear
 from comity.algorithms.registry import algorithm
 from comity.core.mixing import Mixing
 from comity.core.phases import Batch, Draw, Phase, View
@@ -86,15 +87,8 @@ class Spanning(nn.Module):
         """Return the plain network at one preference; it shares ψ with this one."""
         w1, b1, w2, b2 = self.head(importance)
         return nn.Sequential(
-            *self.body, _linear(w1, b1), self._activation, _linear(w2, b2.expand(len(w2)))
+            *self.body, linear(w1, b1), self._activation, linear(w2, b2.expand(len(w2)))
         )
-
-
-def _linear(weight: Tensor, bias: Tensor) -> nn.Linear:
-    """Return a layer with these weights, without drawing random numbers for initial ones."""
-    layer = nn.Linear(weight.shape[1], weight.shape[0], device="meta")
-    layer.weight, layer.bias = nn.Parameter(weight.clone()), nn.Parameter(bias.clone())
-    return layer
 
 
 @algorithm(

@@ -50,8 +50,11 @@ def algorithm(
 
 def implies_losses(cls: type[Algorithm]) -> bool:
     """Return whether something that an algorithm declares works with differentiable losses only."""
-    wraps = cls.build is not Algorithm.build or cls.on_receipt is not Algorithm.on_receipt
-    return wraps or bool(cls.needs) or bool(cls.surveys)
+    rewards = "rewards" in cls.needs
+    wraps = (cls.build is not Algorithm.build and not rewards) or (
+        cls.on_receipt is not Algorithm.on_receipt
+    )
+    return wraps or bool(cls.needs - {"rewards"}) or bool(cls.surveys)
 
 
 def algorithms() -> dict[str, type[Algorithm]]:

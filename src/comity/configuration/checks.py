@@ -15,6 +15,7 @@ from comity.core.devices import check_device
 from comity.core.fleet import Fleet
 from comity.core.graphs import COMPLETE
 from comity.errors import UserError, unknown
+from comity.learners import CONDITIONED
 from comity.problems import DataProblem, EnvironmentProblem
 from comity.problems.schema import SchemaProblem
 
@@ -40,6 +41,16 @@ def _check_losses(choice: Choice) -> None:
             f"{choice.name} needs objectives that are differentiable losses; {choice.problem.name} "
             "has the rewards of an environment. Use it on a problem with data: comity list "
             "problems."
+        )
+
+
+def _check_rewards(choice: Choice) -> None:
+    acts = not choice.learner.differentiable and choice.problem.learner in CONDITIONED
+    if "rewards" in choice.algorithm.needs and not acts:
+        raise UserError(
+            f"{choice.name} learns from the rewards of environments with discrete actions; "
+            f"{choice.problem.name} has none. Use it on a problem such as deep-sea-treasure: "
+            "comity list problems."
         )
 
 
@@ -170,7 +181,7 @@ def _check_links(choice: Choice, run: Mapping[str, Any]) -> None:
         )
 
 
-CHOICE_CHECKS = (_check_names, _check_tables, _check_losses, _check_wrapper)
+CHOICE_CHECKS = (_check_names, _check_tables, _check_losses, _check_rewards, _check_wrapper)
 """Of what is chosen, before any setting is looked at; in this order."""
 CHECKS = (
     _check_evaluation,

@@ -165,7 +165,7 @@ class Choice:
         )
         return [
             Layer(run={**evaluation, **problem.run_defaults}, learner=problem.defaults),
-            Layer(run=self.algorithm.run_defaults),
+            Layer(run=self.algorithm.run_defaults, learner=self.algorithm.learner_defaults),
             paper,
             user,
         ]

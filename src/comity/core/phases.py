@@ -44,6 +44,12 @@ class View:
     """Share of the clients that take part in a round."""
     passes: Tensor = field(default_factory=lambda: torch.zeros(()))
     """Passes over the client's data in this phase so far (scalar)."""
+    preference: Tensor = field(default_factory=lambda: torch.zeros(0))
+    """The client's own preference, in environments whose networks take one; else empty."""
+    target: Tree = field(default_factory=dict)
+    """Tensors of the client's target network, in environments whose networks take a preference."""
+    progress: Tensor = field(default_factory=lambda: torch.zeros(()))
+    """Share of all environment steps that the client has taken so far (scalar), likewise."""
     steps: Tensor = field(default_factory=lambda: torch.zeros(()))
     """Steps that the client takes in this phase, all of them (scalar); 0 in a survey."""
     forward: Callable[..., Tensor] = _nothing
@@ -66,6 +72,9 @@ Draw = Callable[[np.random.Generator, int, int, Tree], Mapping[str, FloatArray]]
 
 Parameters are all that the client keeps, as they are when the phase begins, after `Phase.before`.
 """
+
+Acting = Callable[[np.random.Generator, FloatArray], FloatArray]
+"""``(generator, own preference)`` -> the preference at which a client acts in its next episode."""
 
 
 @dataclass(frozen=True)
@@ -127,6 +136,8 @@ class ClientModel:
     """Module with everything that a client keeps; its forward is the prediction."""
     conditional: bool = False
     """Its forward takes one or several preferences after the inputs."""
+    acting: Acting | None = None
+    """Preference of the next episode, in environments whose networks take one."""
     rounds: int = 1
     """Number of rounds of the federation."""
     participation: float = 1.0

@@ -26,6 +26,23 @@ def undominated(vectors: FloatArray, others: FloatArray) -> BoolArray:
     return np.asarray(~np.any(dominated, axis=1))
 
 
+def dominated_share(vectors: FloatArray) -> float:
+    """Return the share of the vectors that another of them dominates."""
+    return float(1.0 - undominated(vectors, vectors).mean())
+
+
+def regrets(preferences: FloatArray, vectors: FloatArray, best: FloatArray) -> FloatArray:
+    """Return what each preference w misses, max_v w·v − w·vector, to 1e-6.
+
+    Args:
+        preferences: One preference per row.
+        vectors: The outcome at each (…, preferences, objectives).
+        best: The best vectors v that are known, one per row.
+    """
+    reached = (vectors * preferences).sum(axis=-1)
+    return np.asarray(((preferences @ best.T).max(axis=1) - reached).round(6))
+
+
 def width(vectors: FloatArray) -> float:
     """Return the distance between the two ends of the front: the diagonal of the box around it."""
     return float(np.linalg.norm(np.ptp(front(vectors), axis=0)))

@@ -17,7 +17,7 @@ from comity.core.typing import FloatArray, IntArray
 from comity.errors import UserError
 from comity.explore.arrays import packed, rounded
 from comity.explore.aspirations import Choice, choose
-from comity.problems import DataProblem
+from comity.problems import DataProblem, EnvironmentProblem
 from comity.problems.answers import logit_of_yes
 from comity.problems.data import batch_of
 from comity.runs.directory import Run
@@ -209,12 +209,17 @@ class Judge:
         """Whether a model is made for a preference and tried."""
         return self.takes_any and self._problem is not None
 
+    @property
+    def _acts(self) -> bool:
+        return isinstance(self.run.configuration.get_problem(), EnvironmentProblem)
+
     def _how(self) -> str:
         if self._makes:
             return "The model was made for this preference and tried on the client's own rows."
         if self.takes_any:
+            missing = "No environment is run here" if self._acts else "The rows are not here"
             return (
-                "The rows are not here: these are values of the run's own test, at the nearest of "
+                f"{missing}: these are values of the run's own test, at the nearest of "
                 "the preferences that were tested."
             )
         if self._problem is None:

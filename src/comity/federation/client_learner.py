@@ -8,7 +8,7 @@ from comity.core.fleet import Fleet
 from comity.core.phases import ClientModel
 from comity.core.typing import FloatArray
 from comity.federation.poisoning import poisoned
-from comity.learners import LEARNERS, Learner, LearnerContext
+from comity.learners import CONDITIONED, LEARNERS, Learner, LearnerContext
 
 
 def client_learner(
@@ -30,6 +30,8 @@ def client_learner(
     objectives = len(problem.objectives)
     conditional = algorithm.evaluation_preferences(objectives, "validation") is not None
     learner_class, settings_class = LEARNERS[problem.learner]
+    if conditional:
+        learner_class = CONDITIONED[problem.learner]
     return learner_class(
         LearnerContext(
             problem,
@@ -41,6 +43,7 @@ def client_learner(
             ClientModel(
                 moved(configuration.get_module()),
                 conditional,
+                algorithm.acting_preference,
                 configuration.rounds,
                 configuration.participation,
                 pooled=algorithm.centralised,

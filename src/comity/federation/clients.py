@@ -21,7 +21,7 @@ from comity.federation.initial_model import initial_fleet
 from comity.federation.messages import ClientUpdate, RoundMetrics, RoundRequest
 from comity.federation.noise import Draw, mechanism_of
 from comity.federation.receipt import Receipt
-from comity.federation.selection import ModelSelection
+from comity.federation.selection import ModelSelection, scores
 from comity.federation.uplink import Uplink
 from comity.learners import Supervised, Task
 
@@ -42,7 +42,7 @@ class Clients:
         self._row = {client: row for row, client in enumerate(clients)}
         self._algorithm = configuration.get_algorithm()
         problem = configuration.get_problem()
-        preferences = configuration.get_preferences()[list(clients)]
+        self._preferences = preferences = configuration.get_preferences()[list(clients)]
         count, objectives = preferences.shape
         self._models = initial_fleet(configuration, count)
         self._start = self._models.clone()
@@ -219,12 +219,13 @@ class Clients:
         return value
 
     def _reach(self, rows: IntArray, value: FloatArray) -> FloatArray:
-        """Return the hypervolume of each client's model: one vector, or one per preference."""
+        """Return the hypervolume of each client's model, of all it spans, or its own value."""
+        if self._algorithm.select_by == "utility":
+            return scores(value, self._preferences[rows])
         vectors = value[:, None]
         if self._span is not None:
-            vectors, _ = self._learner.evaluate_preferences(
-                self._models, rows, "validation", self._span
-            )
+            part = ("validation", self._span, self.configuration.validation_episodes)
+            vectors, _ = self._learner.evaluate_preferences(self._models, rows, *part)
         return reach(vectors, self._reference_point)
 
     def _update(
@@ -329,11 +330,11 @@ class Clients:
         """Return the models that the clients hold: their best validated ones, or their last."""
         return self._selection.kept if kept else self._models
 
-    def evaluate_preferences(self, preferences: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def evaluate_preferences(self, preferences: FloatArray) -> tuple[FloatArray, FloatArray | None]:
         """Return the final models' test vectors and losses (clients x preferences x objectives)."""
-        rows = np.arange(len(self.clients))
+        rows, episodes = np.arange(len(self.clients)), self.configuration.test_episodes
         models = self.models(self.configuration.keep == "best")
-        return self._learner.evaluate_preferences(models, rows, "test", preferences)
+        return self._learner.evaluate_preferences(models, rows, "test", preferences, episodes)
 
     def test(self, kept: bool, purpose: str = "test") -> FloatArray:
         """Return vectors of the final models on test episodes or samples, unseen until now."""

@@ -37,7 +37,7 @@ class SimulatedEngine(Engine, Protocol):
     def evaluate_delivery(self, request: RoundRequest) -> FloatArray:
         """Return validation vectors of all clients with the delivered models; train nothing."""
 
-    def evaluate_preferences(self, preferences: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def evaluate_preferences(self, preferences: FloatArray) -> tuple[FloatArray, FloatArray | None]:
         """Return the final models' test vectors and losses (clients x preferences x objectives)."""
 
     def test(self, kept: bool, purpose: str = "test") -> FloatArray:

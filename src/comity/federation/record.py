@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from comity.core.typing import FloatArray
 
@@ -20,7 +20,9 @@ class RoundRecord:
     chosen: bool = False
     """The models of this round are those that all clients keep so far."""
     worth: float | None = None
-    """Mean hypervolume on validation data that clients report, where one round is kept for all."""
+    """Mean value on validation data that clients report, where one round is kept for all."""
+    measure: Literal["hypervolume", "utility"] = "hypervolume"
+    """What this value is (`Algorithm.select_by`)."""
     conflict: dict[str, float] | None = None
     """Measures of the wrappers: how much updates were against each other."""
     diagnostics: dict[str, Any] = field(default_factory=dict)

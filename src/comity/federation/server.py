@@ -225,7 +225,7 @@ class Server:
         if worth is None or not len(worth) or len(update.clients) < len(self.clients):
             return
         if np.isfinite(worth).all():  # nan: nothing was delivered yet, or a model is not sound
-            record.worth = float(worth.mean())
+            record.worth, record.measure = float(worth.mean()), self.algorithm.select_by
         if worth.mean() > self._best:
             self._best, record.chosen = float(worth.mean()), True
 

@@ -184,15 +184,23 @@ class Learner(Protocol):
         """
 
     def evaluate_preferences(
-        self, fleet: Fleet, rows: IntArray, purpose: str, preferences: FloatArray
-    ) -> tuple[FloatArray, FloatArray]:
+        self,
+        fleet: Fleet,
+        rows: IntArray,
+        purpose: str,
+        preferences: FloatArray,
+        episodes: int,
+    ) -> tuple[FloatArray, FloatArray | None]:
         """Return objective vectors and losses (clients x preferences x objectives each).
+
+        In environments there are no losses.
 
         Args:
             fleet: The models of all clients, whose forward takes a preference.
             rows: The clients whose models are evaluated.
             purpose: ``validation`` or ``test``.
             preferences: One preference per row.
+            episodes: Number of episodes per client and preference; without meaning for data.
         """
 
     def restart(self, rows: IntArray, models: Fleet) -> None:

@@ -8,6 +8,8 @@ state that occurs instead of once per sample: the same mathematics with fewer ro
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import torch
 import torch.nn.functional as F
@@ -67,16 +69,10 @@ class DQN(OffPolicy):
         coins = np.stack([generator.random(s.train_freq) for generator in generators])
         draws = [generator.integers(self._actions, size=s.train_freq) for generator in generators]
         random_actions = np.stack(draws).astype(np.int16)
-        table = None
-        if self._features is not None:
-            table = self._greedy(cohort.online, self._observations(len(rows))).astype(np.int16)
+        best = self._best(cohort)
 
         def choose(number: int, before: AnyArray) -> tuple[AnyArray, AnyArray]:
-            greedy: AnyArray
-            if table is not None:
-                greedy = table[np.arange(len(rows)), before]
-            else:
-                greedy = self._greedy(cohort.online, torch.as_tensor(before[:, None]))[:, 0]
+            greedy = best(before)
             steps = self._steps[rows]
             decline = np.minimum(steps / (s.exploration_fraction * s.total_steps), 1.0)
             epsilon = 1.0 + (s.exploration_final - 1.0) * decline
@@ -85,6 +81,16 @@ class DQN(OffPolicy):
             return action, action
 
         return choose
+
+    def _best(self, cohort: ReplayCohort) -> Callable[[AnyArray], AnyArray]:
+        """Return a function from what each client sees to its action of largest value."""
+        if self._features is None:
+            return lambda before: self._greedy(cohort.online, torch.as_tensor(before[:, None]))[
+                :, 0
+            ]
+        states = self._observations(len(cohort.rows))
+        table = self._greedy(cohort.online, states).astype(np.int16)
+        return lambda before: table[np.arange(len(table)), before]
 
     @torch.no_grad()
     def _rollout(self, cohort: ReplayCohort, generators: Generators) -> None:

@@ -27,7 +27,7 @@ from comity.learners.base import LearnerContext, LearnerSettings, Task
 from comity.learners.replay import Replay
 from comity.problems.base import Problem
 from comity.problems.environments import EnvironmentProblem
-from comity.problems.simulators import Policy, environments
+from comity.problems.simulators import Policy, Step, environments
 from comity.settings import setting
 
 Generators = Sequence[np.random.Generator]
@@ -93,6 +93,7 @@ class OffPolicy(ABC):
         self._clients, self._preferences = context.clients, context.preferences
         self._seed = context.seed
         self._environments = environments(problem, context.clients, context.seed)
+        objectives = len(problem.objectives)
         fleet, count = context.fleet, len(context.clients)
         self._target = fleet.clone()
         self._first = Fleet({name: torch.zeros_like(fleet[name]) for name in fleet})
@@ -112,7 +113,7 @@ class OffPolicy(ABC):
             before=sample,
             after=sample,
             action=action,
-            reward=np.zeros((), np.float32),
+            reward=self._stored(np.zeros((1, objectives)), np.array([0]))[0].astype(np.float32),
             terminated=np.zeros((), np.bool_),
         )
 
@@ -214,8 +215,13 @@ class OffPolicy(ABC):
         raise NotImplementedError("environments have no differentiable objectives")
 
     def evaluate_preferences(
-        self, fleet: Fleet, rows: IntArray, purpose: str, preferences: FloatArray
-    ) -> tuple[FloatArray, FloatArray]:
+        self,
+        fleet: Fleet,
+        rows: IntArray,
+        purpose: str,
+        preferences: FloatArray,
+        episodes: int,
+    ) -> tuple[FloatArray, FloatArray | None]:
         """Raise `NotImplementedError`: policies take no preference."""
         raise NotImplementedError("policies are not made for preferences on demand")
 
@@ -291,16 +297,24 @@ class OffPolicy(ABC):
         for number in range(self.settings.train_freq):
             before = self._environments.observe(rows)
             action, taken = explorer(number, before)
-            step = self._environments.step(rows, taken)
+            step = self._step(rows, taken)
             self._replay.add(
                 rows,
                 before=before,
                 after=step.after,
                 action=action,
-                reward=(step.reward * self._preferences[rows]).sum(axis=1),
+                reward=self._stored(step.reward, rows),
                 terminated=step.terminated,
             )
             self._steps[rows] += 1
+
+    def _stored(self, reward: FloatArray, rows: IntArray) -> FloatArray:
+        """Return what buffers keep of reward vectors: scalars at the clients' own preferences."""
+        return np.asarray((reward * self._preferences[rows]).sum(axis=1))
+
+    def _step(self, rows: IntArray, actions: AnyArray) -> Step:
+        """Take one environment step with each client."""
+        return self._environments.step(rows, actions)
 
     def _learn(self, cohort: ReplayCohort, phase: Phase, generators: Generators) -> None:
         """Take the updates that follow one rollout."""

@@ -100,6 +100,13 @@ class Problem(ABC):
             return self.front()
         return np.loadtxt(self.reference_set, delimiter=",", ndmin=2)
 
+    @property
+    def target_name(self) -> str:
+        """Name of these points in results: the known front, or the file of the reference set."""
+        if self.known_front is None and self.reference_set is not None:
+            return self.reference_set.name
+        return "known front"
+
     def optimum(self, preferences: FloatArray) -> FloatArray | None:
         """Return the best scalarised return per preference (row), where the front is known."""
         front = self.front()

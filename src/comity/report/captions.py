@@ -33,6 +33,8 @@ from comity.searches.effort import total_steps
 _REMARKS = {
     "own_hypervolume": "Hypervolume per client: of what a client's own model reaches, mean over "
     "clients; a single point, or all that it spans where the model takes any preference.",
+    "served_regret": "Regret over preferences: of policies that take any preference, the mean over "
+    "evenly spaced ones of the best value that is known minus the policy's.",
     "dropped": "Dropped: the share of clients whose models count for no front and no hypervolume "
     "because they are perfectly fair, as one that always gives the same answer is.",
     "undefined": "Undefined: the share of clients for whom a score means nothing, because their "

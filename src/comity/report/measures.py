@@ -45,6 +45,7 @@ class Measure:
 MEASURES = (
     Measure("mean_scalarised", "mean scalarised", "higher"),
     Measure("mean_regret", "mean regret", "lower"),
+    Measure("served_regret", "regret over preferences", "lower"),
     Measure("pooled_hypervolume", "pooled hypervolume", "higher"),
     Measure("hypervolume", "hypervolume", "higher"),
     Measure("strict_hypervolume", "strict hypervolume", "higher"),
@@ -54,7 +55,7 @@ MEASURES = (
     Measure("cardinality", "cardinality", "higher"),
     Measure("expected_utility", "expected utility", "higher"),
 )
-MAIN = MEASURES[:9]
+MAIN = MEASURES[:10]
 """The measures that comparisons show."""
 HYPERVOLUMES = MEASURES[2:6]
 SHARES = (Measure("dropped", "dropped"), Measure("undefined", "undefined"))

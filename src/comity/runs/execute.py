@@ -29,8 +29,9 @@ from comity.runs.directory import Run
 from comity.runs.events import EndEvent, Notify, RoundEvent, StartEvent
 from comity.runs.groups import groups_of
 from comity.runs.places import free_path
-from comity.runs.results import history_entry, span_result, summarise
+from comity.runs.results import history_entry, summarise
 from comity.runs.schema import HistoryEntry, Vectors
+from comity.runs.span_results import add_span_metrics, span_result
 from comity.runs.spans import Spans
 
 _CHECKPOINT_SECONDS = 5.0
@@ -121,13 +122,9 @@ def _execute(run: Run, workers: Workers, notify: Notify | None) -> None:
         if spans is not None:
             run.save_spans(spans)
             results["spanned"] = span_result(
-                spans, results["reference_point"], configuration.attackers
+                spans, configuration.get_problem(), configuration.attackers
             )
-            # a client reaches all that its model spans, not only the point that it prefers
-            results["metrics"]["own_hypervolume"] = results["spanned"]["hypervolume"]
-            results.get("metrics_last", {}).pop(
-                "own_hypervolume", None
-            )  # spans are measured on kept models only
+            add_span_metrics(results)
         if groups is not None:
             run.save_json(GROUPS, groups)
         run.save_schema(configuration)

@@ -9,7 +9,7 @@ import numpy as np
 
 from comity.configuration import DEFAULT_PRESET, Configuration
 from comity.core.clusters import adjusted_rand, labels_of
-from comity.core.pareto import front, hypervolume, reach
+from comity.core.pareto import front, hypervolume
 from comity.core.preferences import shared_groups
 from comity.core.typing import AnyArray, FloatArray
 from comity.datasets.partition import fingerprint
@@ -28,10 +28,8 @@ from comity.runs.schema import (
     HistoryEntry,
     Metrics,
     Results,
-    SpanResult,
     Vectors,
 )
-from comity.runs.spans import Spans
 from comity.runs.verdict import kept_rounds, mark_of, run_verdict
 
 
@@ -62,7 +60,7 @@ def history_entry(
         **({} if everyone is None else {"everyone": _vectors(everyone)}),
         "clusters": record.clusters,
         "chosen": record.chosen,
-        **({} if record.worth is None else {"validation_hypervolume": record.worth}),
+        **({} if record.worth is None else {f"validation_{record.measure}": record.worth}),
         "conflict": record.conflict,
         **({"server": record.diagnostics} if record.diagnostics else {}),
         "mixing": _vectors(record.mixing),
@@ -206,24 +204,6 @@ def _bytes_per_update(configuration: Configuration, history: Sequence[HistoryEnt
     rounds = [entry for entry in history if entry["round"] <= configuration.rounds]
     answers = sum(len(entry["clients"]) for entry in rounds)
     return round(sum(entry["bytes_up"] for entry in rounds) / max(answers, 1), 1)
-
-
-def span_result(
-    spans: Spans, reference: Sequence[float], attackers: Sequence[int] = ()
-) -> SpanResult:
-    """Return the hypervolume that each client's model spans over many preferences.
-
-    Args:
-        spans: The preferences and the objective vectors that clients reach at them.
-        reference: The reference point of the hypervolume.
-        attackers: Clients that do not count for the mean.
-    """
-    volumes = reach(spans.vectors, reference)
-    return {
-        "preferences": len(spans.preferences),
-        "hypervolume": float(np.delete(volumes, list(attackers)).mean()),
-        "per_client": volumes.tolist(),
-    }
 
 
 def _settings(configuration: Configuration) -> dict[str, Any]:

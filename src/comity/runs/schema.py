@@ -7,6 +7,7 @@ from typing import Any, Literal, NotRequired, TypedDict
 from comity.runs.alone_schema import BesideAlone, ClientGains, Counts, Standing
 from comity.runs.link_schema import Communication, LinkResults, NeighbourResult
 from comity.runs.privacy_schema import PrivacyResult
+from comity.runs.span_schema import SpanResult
 from comity.runs.tuning_schema import Tuned
 
 Metrics = dict[str, float]
@@ -64,14 +65,6 @@ class Verdict(TypedDict):
     """The same over the clients that gained."""
     kept: KeptRounds
     alone: NotRequired[dict[Standing, int]]
-
-
-class SpanResult(TypedDict):
-    """Hypervolume of what clients reach at many preferences."""
-
-    preferences: int
-    hypervolume: float
-    per_client: list[float]
 
 
 class ClusterResult(TypedDict):
@@ -153,6 +146,8 @@ class HistoryEntry(TypedDict):
     chosen: bool
     validation_hypervolume: NotRequired[float]
     """Mean over clients of what their models reach on validation data, where all report it."""
+    validation_utility: NotRequired[float]
+    """Mean over clients of the value at their own preferences, where all report that instead."""
     conflict: dict[str, float] | None
     server: NotRequired[dict[str, Any]]
     mixing: Vectors

@@ -12,6 +12,26 @@ class AgnosticFairPooledSettings(TypedDict, total=False):
     """Weight of the fairness term (default: 2.0; at least 0)."""
 
 
+class ConditionedDQNSettings(TypedDict, total=False):
+    """Settings of conditioned-dqn."""
+
+    conditioning: Literal["film", "concat"]
+    """Where the preference enters: scales of the first features, or inputs (default: 'film')."""
+    head: Literal["vector", "scalar"]
+    """One value per action and objective, or one per action (default: 'vector')."""
+    own_share: float
+    """Share of episodes, and of drawn preferences, at the own one (default: 0.0; at least 0,
+    at most 1)."""
+    drawn: int
+    """Preferences at which every batch is judged (default: 4; at most 1024, above 0)."""
+    targets: Literal["scalarised", "envelope"]
+    """Best next action at w, or of all drawn preferences (Yang et al., 2019) (default:
+    'scalarised')."""
+    ranking: float
+    """h at the end of training: weight of w·Q in the loss (default: 1.0; at least 0, at most
+    1)."""
+
+
 class FairFedSettings(TypedDict, total=False):
     """Settings of fairfed."""
 

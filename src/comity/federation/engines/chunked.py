@@ -103,11 +103,11 @@ class ChunkedEngine(ABC):
     def evaluate_delivery(self, request: RoundRequest) -> FloatArray:
         return np.concatenate(self._ask("evaluate_delivery", self._parts(request)))
 
-    def evaluate_preferences(self, preferences: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def evaluate_preferences(self, preferences: FloatArray) -> tuple[FloatArray, FloatArray | None]:
         vectors, losses = zip(
             *self._ask("evaluate_preferences", self._all(preferences)), strict=True
         )
-        return np.concatenate(vectors), np.concatenate(losses)
+        return np.concatenate(vectors), None if losses[0] is None else np.concatenate(losses)
 
     def test(self, kept: bool, purpose: str = "test") -> FloatArray:
         """Return test vectors of the final models of all clients, one row per client.

@@ -185,8 +185,13 @@ class Supervised:
         return self._stack.outputs(fleet.select(rows).tensors, rows, purpose)
 
     def evaluate_preferences(
-        self, fleet: Fleet, rows: IntArray, purpose: str, preferences: FloatArray
-    ) -> tuple[FloatArray, FloatArray]:
+        self,
+        fleet: Fleet,
+        rows: IntArray,
+        purpose: str,
+        preferences: FloatArray,
+        episodes: int,
+    ) -> tuple[FloatArray, FloatArray | None]:
         """Return scores and losses on all samples for a purpose, at each preference."""
         return self._stack.evaluate_preferences(
             fleet.select(rows).tensors, rows, purpose, preferences

@@ -39,6 +39,7 @@ from comity.report.figures.rewards import rewards
 from comity.report.figures.rounds import rounds
 from comity.report.figures.scores import scores
 from comity.report.figures.search_front import search_front
+from comity.report.figures.served import served
 from comity.report.figures.solutions import solutions
 from comity.report.figures.spanned import spanned_figure
 from comity.report.figures.spans import response, spans
@@ -82,6 +83,7 @@ def run_drawings(run: Run) -> Drawings:
             "front": partial(front, run),
             "spans": partial(spans, run),
             "response": partial(response, run),
+            "served": partial(served, run),
             "losses": partial(losses, run),
             "rewards": partial(rewards, run),
         }
@@ -325,6 +327,7 @@ __all__ = [
     "search_drawings",
     "search_front",
     "searches_drawings",
+    "served",
     "setting_figure",
     "similarity",
     "solutions",

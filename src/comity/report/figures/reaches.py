@@ -114,10 +114,11 @@ def _legend(
     """Return handles of the algorithms, with the hypervolume where each has only one."""
     rows = comparison["rows"]
     names = display_names(rows)
-    reached = {row["algorithm"]: row["metrics"]["own_hypervolume"]["mean"] for row in rows}
+    reached = {row["algorithm"]: row["metrics"].get("own_hypervolume") for row in rows}
     handles = []
     for name, look in looks.items():
-        value = f", HV {reached[name]:.3f}" if len(rows) == len(names) else ""
+        volume = reached[name] if len(rows) == len(names) else None
+        value = "" if volume is None else f", HV {volume['mean']:.3f}"
         line = {"marker": ""} if name in lines else {"linestyle": "", "markersize": 5}
         handles.append(Line2D([], [], label=names[name] + value, **{**look, **line}))
     return handles

@@ -29,6 +29,8 @@ CAPTIONS = {
     "hypervolume per client is the mean over these sets. " + _MAXIMISED,
     "response": "From preference to outcome: a client's scores by its weight on the first "
     "objective.",
+    "served": "What a policy that takes any preference misses at each: the best known value minus "
+    "the value that it earns on test episodes.",
     "losses": "What training makes small, beside what is judged: at the same preferences, on the "
     "same test samples.",
     "reaches": "An algorithm whose models take any preference has a mean over clients at one after "

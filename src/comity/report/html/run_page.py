@@ -147,6 +147,7 @@ def _spanned(run: Run, pictures: Pictures, terms: Terms) -> list[str]:
             "<p>A picture from preference to outcome is left out: with more than two objectives a "
             "preference is more than one number.</p>"
         )
+    parts += [picture("served", pictures, {}, terms)] if "served" in pictures else []
     if "losses" in pictures:
         parts.append(picture("losses", pictures, {}, terms))
     return [section("Reach of each client", "".join(parts))]

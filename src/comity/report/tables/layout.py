@@ -18,6 +18,7 @@ _NARROW = {
     "pooled_hypervolume": "pooled hyper- volume",
     "hypervolume": "hyper- volume",
     "strict_hypervolume": "strict hyper- volume",
+    "served_regret": "regret over prefer- ences",
     "own_hypervolume": "hyper- volume per client",
     "cardinality": "cardi- nality",
     "sparsity": "spar- sity",
