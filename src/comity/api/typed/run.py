@@ -276,8 +276,8 @@ class TuneSettings(SharedSettings, total=False):
     algorithm: str | type[Algorithm]
     """What is federated about it: a name, or module:class of your own (default: 'fedpref')."""
     preferences: str | Sequence[Sequence[float]]
-    """Dirichlet[:ALPHA], interior[:SHARE], equidistant, gaussian, same:W,W, shared:N,N or a
-    CSV file (default: 'dirichlet')."""
+    """Dirichlet[:ALPHA], interior[:SHARE], equidistant, gaussian, same:W,W, shared:N,N,
+    largest-gap[:W] or a CSV file (default: 'dirichlet')."""
     links: Mapping[str, Any]
     """Links that exist at times only: a table with a contact plan and its rules (default:
     None)."""
