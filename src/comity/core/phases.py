@@ -136,11 +136,11 @@ class ClientModel:
     """Module with everything that a client keeps; its forward is the prediction."""
     conditional: bool = False
     """Its forward takes one or several preferences after the inputs."""
-    acting: Acting | None = None
-    """Preference of the next episode, in environments whose networks take one."""
     rounds: int = 1
     """Number of rounds of the federation."""
     participation: float = 1.0
     """Share of the clients that take part in a round."""
     pooled: bool = False
     """The first client trains on the data of all clients, and no other client trains."""
+    acting: Acting | None = None
+    """Preference of the next episode, in environments whose networks take one."""

@@ -43,10 +43,10 @@ def client_learner(
             ClientModel(
                 moved(configuration.get_module()),
                 conditional,
-                algorithm.acting_preference,
                 configuration.rounds,
                 configuration.participation,
                 pooled=algorithm.centralised,
+                acting=algorithm.acting_preference,
             ),
             configuration.global_test,
         )
