@@ -13,7 +13,7 @@ from tests.e2e.conftest import TINY
 
 CASES = {
     "unknown problem": (["run", "deep-see"], ["deep-see", "deep-sea-treasure"]),
-    "unknown algorithm": (["run", "deep-sea-treasure", "--algorithm", "fedx"], ["fedx", "fedavg"]),
+    "unknown algorithm": (["run", "deep-sea-treasure", "--algorithm", "fedx"], ["fedx", "fedprox"]),
     "unknown setting": (
         ["run", "deep-sea-treasure", "--set", "fedpref.topr=1"],
         ["topr", "top_r", "minimum_similarity"],
@@ -99,7 +99,7 @@ CASES = {
     ),
     "unknown algorithm of a search": (
         ["search", "deep-sea-treasure", "--algorithm", "fedx"],
-        ["fedx", "fedavg"],
+        ["fedx", "fedprox"],
     ),
     "settings of a learner that the problem does not use": (
         ["search", "deep-sea-treasure", "--set", "ddpg.local_steps=5"],
