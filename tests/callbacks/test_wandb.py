@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import struct
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +51,11 @@ def test_an_offline_file_has_history_settings_and_results(tmp_path, monkeypatch)
     options = {"mode": "offline", "dir": str(tmp_path)}
     run = logged_run(tmp_path / "r", WandB("mine", **options))
     (path,) = tmp_path.glob("wandb/offline-run-*/*.wandb")
-    written = records(path)
+    for _ in range(600):  # another process writes it
+        written = records(path)
+        if any(each.HasField("exit") for each in written):
+            break
+        time.sleep(0.1)
     rounds = [values_of(each.history.item) for each in written if each.HasField("history")]
     assert [line["_step"] for line in rounds] == [1, 2]
     assert [line["trained/accuracy"] for line in rounds] == trained(run, "accuracy")

@@ -21,7 +21,7 @@ from comity.errors import UserError
 from comity.federation.initial_model import initial_fleet
 from comity.learners.base import LearnerContext, Task
 from comity.learners.ddpg import DDPG, DDPGSettings
-from comity.problems import find, register
+from comity.problems import find, register, registry
 from tests.tiny import TROLLEY
 
 CLIENTS, BATCH, UPDATES = 3, 32, 4
@@ -279,7 +279,8 @@ def test_targets_restart_from_what_was_received():
         np.testing.assert_array_equal(target[0], fleet[name][0].numpy())
 
 
-def test_a_learner_that_does_not_fit_the_actions_is_refused():
+def test_a_learner_that_does_not_fit_the_actions_is_refused(monkeypatch):
+    monkeypatch.setattr(registry, "_REGISTRY", dict(registry._REGISTRY))
     for name, learner, words in (
         ("tiny-trolley", "dqn", 'learner="ddpg"'),
         ("tiny-treasure", "ddpg", 'learner="dqn"'),
