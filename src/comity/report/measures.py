@@ -57,7 +57,7 @@ MEASURES = (
 )
 MAIN = MEASURES[:10]
 """The measures that comparisons show."""
-HYPERVOLUMES = MEASURES[2:6]
+HYPERVOLUMES = MEASURES[3:7]
 SHARES = (Measure("dropped", "dropped"), Measure("undefined", "undefined"))
 """Shares of the clients that count for no front; only problems with data have them."""
 
