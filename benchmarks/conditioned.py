@@ -67,10 +67,15 @@ CONDITIONED: dict[str, dict[str, Any]] = {
     "conditioned, no federation": {
         "algorithm": "benchmarks.conditioned:ConditionedAlone",
         "clients": ALONE,
+        "keep": "last",
     },
     f"conditioned, one client, {CLIENTS} x steps": {"algorithm": "conditioned-dqn", "clients": 1},
 }
-"""Entries whose networks take any preference."""
+"""Entries whose networks take any preference.
+
+Without others one preference says nothing of the rest, so no round is chosen by it: lone clients
+keep their last networks.
+"""
 SEPARATE: dict[str, dict[str, Any]] = {
     "FedPref": {"algorithm": "fedpref"},
     "no communication": {"algorithm": "no-communication"},
@@ -98,7 +103,6 @@ def settings(entry: str, problem: str, rounds: int | None) -> dict[str, Any]:
         steps = {name: CLIENTS * defaults[name] for name in scaled}
         if rounds is not None:
             steps["total_steps"] = rounds * steps["local_steps"]
-        # one preference says nothing of the others, so no round is chosen by it
         even = [[1.0 / len(find(problem).objectives)] * len(find(problem).objectives)]
         values |= {"dqn": steps, "keep": "last", "preferences": even}
     return values
@@ -181,7 +185,7 @@ def lines(records: Sequence[Record]) -> Iterator[str]:
     yield _row(["entry", *(f"{weight:.1f}" for weight in asked[:, 0])])
     yield _row(["---"] * (1 + len(asked)))
     for name, row in rows.items():
-        mean = np.mean([record["per_preference"] for record in row], axis=0)
+        mean = np.mean([record["per_preference"] for record in row], axis=0) + 0.0
         yield _row([name, *(f"{value:.2f}" for value in mean)])
     yield from differences(rows)
 
