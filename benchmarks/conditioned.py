@@ -67,10 +67,15 @@ CONDITIONED: dict[str, dict[str, Any]] = {
     "conditioned, no federation": {
         "algorithm": "benchmarks.conditioned:ConditionedAlone",
         "clients": ALONE,
+        "keep": "last",
     },
     f"conditioned, one client, {CLIENTS} x steps": {"algorithm": "conditioned-dqn", "clients": 1},
 }
-"""Entries whose networks take any preference."""
+"""Entries whose networks take any preference.
+
+Without others one preference says nothing of the rest, so no round is chosen by it: lone clients
+keep their last networks.
+"""
 SEPARATE: dict[str, dict[str, Any]] = {
     "FedPref": {"algorithm": "fedpref"},
     "no communication": {"algorithm": "no-communication"},
@@ -98,7 +103,6 @@ def settings(entry: str, problem: str, rounds: int | None) -> dict[str, Any]:
         steps = {name: CLIENTS * defaults[name] for name in scaled}
         if rounds is not None:
             steps["total_steps"] = rounds * steps["local_steps"]
-        # one preference says nothing of the others, so no round is chosen by it
         even = [[1.0 / len(find(problem).objectives)] * len(find(problem).objectives)]
         values |= {"dqn": steps, "keep": "last", "preferences": even}
     return values
@@ -115,7 +119,7 @@ def measured(problem: str, entry: str, seed: int, rounds: int | None) -> list[Re
                 **{"problem": problem, "entry": entry, "served_by": served_by, "seed": seed},
                 "rounds": run.configuration.rounds,
                 "steps": sum(run.results["environment_steps"].values()),
-                "own_regret": round(run.results["metrics"]["mean_regret"], 6),
+                **{f"own_regret{part}": value for part, value in _own_regrets(run).items()},
                 **_judged(run, sets),
             }
             for served_by, sets in served(run).items()
@@ -136,6 +140,13 @@ def served(run: Run) -> dict[str, FloatArray]:
     best = (asked @ vectors.T).argmax(axis=1)
     nearest = np.linalg.norm(asked[:, None] - own[None], axis=2).argmin(axis=1)
     return {"best": vectors[best][None], "nearest": vectors[nearest][None]}
+
+
+def _own_regrets(run: Run) -> dict[str, float]:
+    """Return the mean regret at clients' own preferences, of kept and of last models."""
+    kept = run.results["metrics"]
+    both = {"": kept, "_last": run.results.get("metrics_last", kept)}
+    return {part: round(metrics["mean_regret"], 6) for part, metrics in both.items()}
 
 
 def _judged(run: Run, sets: FloatArray) -> dict[str, Any]:
@@ -161,10 +172,11 @@ def lines(records: Sequence[Record]) -> Iterator[str]:
     rows: dict[str, list[Record]] = {}
     for record in records:
         rows.setdefault(label(record), []).append(record)
-    yield _row(["entry", "regret", "own regret", "hypervolume", "dominated", "steps", "seeds"])
-    yield _row(["---"] * 7)
+    kinds = {"regret": "regret", "own_regret": "own", "own_regret_last": "own, last"}
+    yield _row(["entry", *kinds.values(), "hypervolume", "dominated", "steps", "seeds"])
+    yield _row(["---"] * (5 + len(kinds)))
     for name, row in rows.items():
-        cells = (_cell([r[key] for r in row]) for key in ("regret", "own_regret"))
+        cells = (_cell([r[key] for r in row]) for key in kinds)
         volume = f"{np.mean([r['hypervolume'] for r in row]):,.0f}"
         share = f"{np.mean([r['dominated'] for r in row]):.0%}"
         yield _row([name, *cells, volume, share, f"{row[0]['steps']:,}", str(len(row))])
@@ -173,7 +185,7 @@ def lines(records: Sequence[Record]) -> Iterator[str]:
     yield _row(["entry", *(f"{weight:.1f}" for weight in asked[:, 0])])
     yield _row(["---"] * (1 + len(asked)))
     for name, row in rows.items():
-        mean = np.mean([record["per_preference"] for record in row], axis=0)
+        mean = np.mean([record["per_preference"] for record in row], axis=0) + 0.0
         yield _row([name, *(f"{value:.2f}" for value in mean)])
     yield from differences(rows)
 

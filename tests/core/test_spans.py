@@ -5,7 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from comity.core.spans import distance, distinct, monotony, rank_correlation, undominated, width
+from comity.core.spans import (
+    distance,
+    distinct,
+    dominated_share,
+    monotony,
+    rank_correlation,
+    regrets,
+    undominated,
+    width,
+)
 
 ASKED = np.array([[0.0, 1.0], [0.5, 0.5], [1.0, 0.0]])
 STEADY = np.array([[0.6, 1.0], [0.7, 0.9], [0.8, 0.7]])
@@ -49,3 +58,17 @@ def test_outcomes_follow_preferences_or_do_not():
 def test_equal_outcomes_are_not_distinct():
     assert distinct(STEADY) == 1
     assert distinct(STEADY[[0, 0, 1]]) == pytest.approx(2 / 3)
+
+
+def test_regret_is_what_a_preference_misses():
+    asked = np.array([[1.0, 0.0], [0.5, 0.5]])
+    best = np.array([[10.0, 0.0], [7.0, 6.0]])
+    missed = regrets(asked, np.array([[9.0, 0.0], [6.0, 5.0]]), best)
+    assert missed.tolist() == [1.0, 1.0]
+    none = regrets(asked, best[None], best)
+    assert none.shape == (1, 2)
+    assert not np.signbit(none).any()  # 0, not -0, in results
+
+
+def test_the_dominated_share_counts_vectors_that_another_beats():
+    assert dominated_share(np.array([[1.0, 2.0], [2.0, 1.0], [1.0, 1.0], [1.0, 2.0]])) == 0.25

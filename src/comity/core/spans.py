@@ -40,7 +40,8 @@ def regrets(preferences: FloatArray, vectors: FloatArray, best: FloatArray) -> F
         best: The best vectors v that are known, one per row.
     """
     reached = (vectors * preferences).sum(axis=-1)
-    return np.asarray(((preferences @ best.T).max(axis=1) - reached).round(6))
+    missed = (preferences @ best.T).max(axis=1) - reached
+    return np.asarray(missed.round(6) + 0.0)  # no negative zero
 
 
 def width(vectors: FloatArray) -> float:

@@ -88,7 +88,7 @@ class LiveStatus:
 
     def _write_often(self) -> None:
         """Write the status after every change, at most once per second, and once at the end."""
-        while not self._over.is_set():
+        while self._changed.is_set() or not self._over.is_set():
             self._changed.wait()
             self._over.wait(_EVERY)
             self._changed.clear()

@@ -45,7 +45,7 @@ def served(run: Run) -> Figure | None:
         strong: dict[str, Any] = {"linewidth": 1.7, "markersize": 4, "gid": "mean"}
         axes.plot(weight[order], np.array(mean)[order], look, color="#222222", **strong)
         rest = f" (the rest: {names[1]})" if lines else ""
-        axes.set(xlim=(0, 1), xlabel=f"importance of {shown[column]}{rest}")
+        axes.set(xlim=(-0.03, 1.03), xlabel=f"importance of {shown[column]}{rest}")
         axes.grid(True)
     panels[0].set_ylabel("regret")
     style: dict[str, Any] = {"linestyle": "-"} if lines else {"linestyle": "", "marker": "o"}
