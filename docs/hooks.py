@@ -1,4 +1,4 @@
-"""What the site is made of: the repository's own pages, at the repository's own paths."""
+"""Contents of the site: the repository's own pages, at the repository's own paths."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ class RoundRecord:
     worth: float | None = None
     """Mean value on validation data that clients report, where one round is kept for all."""
     measure: Literal["hypervolume", "utility"] = "hypervolume"
-    """What this value is (`Algorithm.select_by`)."""
+    """Kind of this value (`Algorithm.select_by`)."""
     conflict: dict[str, float] | None = None
     """Measures of the wrappers: how much updates were against each other."""
     diagnostics: dict[str, Any] = field(default_factory=dict)

@@ -16,7 +16,7 @@ class ServedRegret(TypedDict):
 
 
 class Served(TypedDict):
-    """What clients' policies earn at each tested preference; means are over honest clients."""
+    """Returns of clients' policies at each tested preference; means are over honest clients."""
 
     preferences: list[list[float]]
     returns: list[list[float]]
