@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -14,9 +14,7 @@ from comity.api.finishing import (
     Finished,
     draw,
     finish,
-    finish_comparison,
-    finish_searches,
-    finish_tuning,
+    finish_plan,
     lacks_report,
     named,
     working,
@@ -28,17 +26,24 @@ from comity.problems import Problem
 from comity.report import FigureKind
 from comity.reproductions import Reproduction
 from comity.runs.compare import PLAN as COMPARISON
-from comity.runs.compare import Comparison, start_comparison
+from comity.runs.compare import Comparison, run_plan, start_comparison
 from comity.runs.directory import Run
 from comity.runs.events import OnRound
 from comity.runs.execute import start_run
 from comity.runs.pretraining import check_target, save_agent, start_pretraining
 from comity.searches.comparison import PLAN as SEARCHES
-from comity.searches.comparison import SearchComparison, start_searches
+from comity.searches.comparison import SearchComparison, run_search_plan, start_searches
 from comity.searches.directory import Search
 from comity.searches.execution import start_search
 from comity.tuning import PLAN as TUNING
-from comity.tuning import Tuning, start_tuning
+from comity.tuning import Tuning, run_tuning, start_tuning
+
+PLANS: dict[str, Callable[..., Comparison | SearchComparison | Tuning]] = {
+    COMPARISON: run_plan,
+    SEARCHES: run_search_plan,
+    TUNING: run_tuning,
+}
+"""What executes a plan, by the name of its file."""
 
 
 def run(
@@ -108,7 +113,7 @@ def compare(
     """
     with working(workers, cluster, figures) as workforce, notifying(callbacks, on_round) as notify:
         path = start_comparison(problem, algorithms=algorithms, seeds=seeds, out=out, **settings)
-        return finish_comparison(path, workforce, notify, figures)
+        return finish_plan(run_plan, path, workforce, notify, figures)
 
 
 def tune(
@@ -148,7 +153,7 @@ def tune(
     """
     with working(workers, cluster, figures) as workforce, notifying(callbacks, on_round) as notify:
         path = start_tuning({"problem": named(problem), **settings}, over, out)
-        return finish_tuning(path, workforce, notify, figures)
+        return finish_plan(run_tuning, path, workforce, notify, figures)
 
 
 def search(
@@ -212,7 +217,7 @@ def compare_searches(
     """
     with working(workers, cluster, figures) as workforce, notifying(callbacks, on_round) as notify:
         path = start_searches(problem, generators=generators, seeds=seeds, out=out, **settings)
-        return finish_searches(path, workforce, notify, figures)
+        return finish_plan(run_search_plan, path, workforce, notify, figures)
 
 
 def resume(
@@ -240,12 +245,9 @@ def resume(
     with working(workers, cluster, figures) as workforce, notifying(callbacks, on_round) as notify:
         if not isinstance(path, Run | Search):
             path = Path(path)
-            if (path / COMPARISON).is_file():
-                return finish_comparison(path, workforce, notify, figures)
-            if (path / SEARCHES).is_file():
-                return finish_searches(path, workforce, notify, figures)
-            if (path / TUNING).is_file():
-                return finish_tuning(path, workforce, notify, figures)
+            for plan, execute_plan in PLANS.items():
+                if (path / plan).is_file():
+                    return finish_plan(execute_plan, path, workforce, notify, figures)
             path = open_directory(path)
         if path.finished and not lacks_report(path):
             raise UserError(

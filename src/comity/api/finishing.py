@@ -6,7 +6,7 @@ reports of their own when they are asked for: ``comity report DIRECTORY``.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar, get_args
@@ -17,18 +17,19 @@ from comity.federation.cluster import Cluster
 from comity.problems import Problem, register
 from comity.report import PAGE, FigureKind
 from comity.runs.cluster import Workers, check_workers
-from comity.runs.compare import Comparison, run_plan
+from comity.runs.compare import Comparison
 from comity.runs.directory import Run
 from comity.runs.events import Notify
 from comity.runs.execute import execute
-from comity.searches.comparison import SearchComparison, run_search_plan
+from comity.searches.comparison import SearchComparison
 from comity.searches.directory import Search
 from comity.searches.execution import execute_search
-from comity.tuning import Tuning, run_tuning
+from comity.tuning import Tuning
 
 Finished = Run | Comparison | Search | SearchComparison | Tuning
 """Finished work in a directory."""
 R = TypeVar("R", bound=Run | Search)
+P = TypeVar("P", bound=Comparison | SearchComparison | Tuning)
 
 
 def named(problem: str | Problem | Mapping[str, Any]) -> str | Mapping[str, Any]:
@@ -88,31 +89,25 @@ def finish(started: R, workers: Workers, notify: Notify | None, figures: FigureK
     return started
 
 
-def finish_comparison(
-    path: Path, workers: Workers, notify: Notify | None, figures: FigureKind
-) -> Comparison:
-    """Execute what is not finished of a comparison, and draw its report."""
-    comparison = run_plan(path, workers, notify)
-    draw(comparison, figures)
-    return comparison
+def finish_plan(
+    execute_plan: Callable[[Path, Workers, Notify | None], P],
+    path: Path,
+    workers: Workers,
+    notify: Notify | None,
+    figures: FigureKind,
+) -> P:
+    """Execute what is not finished of a comparison or a tuning, and draw its report.
 
-
-def finish_searches(
-    path: Path, workers: Workers, notify: Notify | None, figures: FigureKind
-) -> SearchComparison:
-    """Execute what is not finished of a comparison of searches, and draw its report."""
-    comparison = run_search_plan(path, workers, notify)
-    draw(comparison, figures)
-    return comparison
-
-
-def finish_tuning(
-    path: Path, workers: Workers, notify: Notify | None, figures: FigureKind
-) -> Tuning:
-    """Execute what is not finished of a tuning, and draw its report."""
-    tuning = run_tuning(path, workers, notify)
-    draw(tuning, figures)
-    return tuning
+    Args:
+        execute_plan: Executes a plan of this kind.
+        path: Directory of the plan.
+        workers: Who does the work.
+        notify: Called with each event.
+        figures: Format of pictures beside PNG.
+    """
+    finished = execute_plan(path, workers, notify)
+    draw(finished, figures)
+    return finished
 
 
 def draw(finished: Finished, figures: FigureKind = "png") -> None:
