@@ -42,9 +42,11 @@ class MLflow(Callback):
         """MLflow's runs by directory."""
         try:
             self._client = MlflowClient(tracking_uri=uri)
-            found = self._client.get_experiment_by_name(experiment)
+            existing = self._client.get_experiment_by_name(experiment)
             self._experiment = (
-                self._client.create_experiment(experiment) if found is None else found.experiment_id
+                self._client.create_experiment(experiment)
+                if existing is None
+                else existing.experiment_id
             )
         except (MlflowException, OSError) as error:
             raise UserError(

@@ -124,7 +124,7 @@ def agree(
     _write(out, content)
     file = read_federation(out)
     refused = {one.name: list(one.refuses) for one in read if one.refuses}
-    found: dict[str, Any] = {
+    results: dict[str, Any] = {
         "charter": file.identity,
         "values": outcome.values,
         "members": {
@@ -137,9 +137,9 @@ def agree(
         "file": str(out),
     }
     if as_json:
-        print_json(found)
+        print_json(results)
     else:
-        print_tables(agreement_table(found, made.ranges), footer=f"Charter: {out}")
+        print_tables(agreement_table(results, made.ranges), footer=f"Charter: {out}")
 
 
 @app.command()
@@ -198,7 +198,7 @@ def show(
         consents = [one for one in others or [] if not one.is_dir()]
         state, members = charter_state(file, consents, runs[0] if runs else None)
         words = describe(file)
-    found = {
+    results = {
         "file": str(path),
         "identity": file.identity,
         "state": state,
@@ -207,9 +207,9 @@ def show(
         **words,
     }
     if as_json:
-        print_json(found)
+        print_json(results)
     else:
-        print_tables(*session_tables(found))
+        print_tables(*session_tables(results))
 
 
 def _keys(key: Path | None) -> Keys | None:

@@ -50,15 +50,15 @@ def check(path: SitePath, as_json: Json = False) -> None:
     from comity.report.tables import check_table
     from comity.runs.check import check_site
 
-    found = check_site(read_site(path))
+    results = check_site(read_site(path))
     if as_json:
-        print_json(found)
+        print_json(results)
     else:
-        print_tables(*check_table(found))
-    if found["findings"]:
-        raise UserError(f"{path}: its rows do not fit the schema: {found['findings'][0]}")
-    if found["policy"]:
-        raise RefusedError(f"{path}: {found['policy']}")
+        print_tables(*check_table(results))
+    if results["findings"]:
+        raise UserError(f"{path}: its rows do not fit the schema: {results['findings'][0]}")
+    if results["policy"]:
+        raise RefusedError(f"{path}: {results['policy']}")
 
 
 def join(

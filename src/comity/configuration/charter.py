@@ -267,10 +267,10 @@ def _place(field: str, document: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _get(document: Mapping[str, Any], place: tuple[str, ...]) -> Any:
-    found: Any = document
+    value: Any = document
     for key in place:
-        found = found.get(key) if isinstance(found, Mapping) else None
-    return found
+        value = value.get(key) if isinstance(value, Mapping) else None
+    return value
 
 
 def _put(document: dict[str, Any], place: tuple[str, ...], value: Value) -> None:

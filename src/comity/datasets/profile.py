@@ -119,39 +119,39 @@ def _kind(name: str, cells: list[str], counts: Counter[str]) -> tuple[Kind, str]
 
 def label_candidates(profiles: Sequence[ColumnProfile]) -> list[Candidate]:
     """Return columns that may be predicted: two values; those whose names say so come first."""
-    found = []
+    candidates = []
     for column in profiles:
         if column.values != 2 or column.kind not in ("number", "category"):
             continue
         if not _SENSITIVE.search(column.name):
             reason = f"two values, {' and '.join(sorted(column.examples))}"
-            found.append(Candidate(column.name, reason, bool(_LABEL.search(column.name))))
-    return sorted(found, key=lambda candidate: not candidate.named)
+            candidates.append(Candidate(column.name, reason, bool(_LABEL.search(column.name))))
+    return sorted(candidates, key=lambda candidate: not candidate.named)
 
 
 def sensitive_candidates(profiles: Sequence[ColumnProfile]) -> list[Candidate]:
     """Return columns that may be sensitive by their names."""
-    found = []
+    candidates = []
     for column in profiles:
         if not _SENSITIVE.search(column.name) or column.kind in ("id", "constant", "texts"):
             continue
         few = 2 <= column.values <= MOST_GROUPS and column.kind == "category"
         reason = "its name" + ("" if few else "; its values must be grouped")
-        found.append(Candidate(column.name, reason, few))
-    return found
+        candidates.append(Candidate(column.name, reason, few))
+    return candidates
 
 
 def client_candidates(columns: Columns, profiles: Sequence[ColumnProfile]) -> list[Candidate]:
     """Return columns that may say whose row it is: few values, each with enough rows."""
-    found = []
+    candidates = []
     for column in profiles:
         counts = Counter(columns[column.name])
         few = 2 <= column.values <= MANY_CATEGORIES and not column.missing
         least = min(counts.values())
         if few and _CLIENT.search(column.name) and least >= _LEAST_SILO:
             reason = f"its name, and {column.values} values with {least} rows or more"
-            found.append(Candidate(column.name, reason, True))
-    return found
+            candidates.append(Candidate(column.name, reason, True))
+    return candidates
 
 
 def positive_of(column: ColumnProfile) -> str | None:

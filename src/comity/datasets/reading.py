@@ -110,14 +110,14 @@ def read_file(path: Path, where: str, reading: Reading) -> tuple[Columns, Readin
     text, encoding = _decoded(path, where, reading.encoding)
     separator = reading.separator or _found_separator(text)
     columns = _read_csv(text, f"{where}: {path}", separator)
-    found = reading.model_copy(update={"encoding": encoding, "separator": separator})
+    detected = reading.model_copy(update={"encoding": encoding, "separator": separator})
     if reading.decimal is None and reading.thousands is None:
         decimal, thousands = _found_numbers(columns, f"{where}: {path}", reading)
-        found = found.model_copy(update={"decimal": decimal, "thousands": thousands})
+        detected = detected.model_copy(update={"decimal": decimal, "thousands": thousands})
     for name, cells in columns.items():
-        texts = {cell: found.text_of(cell) for cell in set(cells)}
+        texts = {cell: detected.text_of(cell) for cell in set(cells)}
         columns[name] = [texts[cell] for cell in cells]
-    return columns, found
+    return columns, detected
 
 
 def as_texts(cells: Sequence[Any], reading: Reading) -> list[str]:

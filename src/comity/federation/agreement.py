@@ -315,13 +315,13 @@ class Agreement:
             raise WireError("statistics: other names")
         # a declared statistic is a personal tensor, so who calls itself sound has a finite one
         sound = exchange == "round" and not statistics.get("unsound", np.zeros(1)).any()
-        told = ("size", *(self._algorithm.statistics if sound else ()))
+        finite = ("size", *(self._algorithm.statistics if sound else ()))
         for name, array in statistics.items():
             if expected[name] not in (None, array.shape):
                 raise WireError(f"statistic {name}: shape")
             _check_statistic(name, array)
             if values:
-                _check_value(name, array, sound=name in told)
+                _check_value(name, array, sound=name in finite)
         ordered = {name: models[name] for name in tensors}
         kept = {name: statistics[name] for name in expected}
         encoded = () if message.encoded is None else (message.encoded,)
@@ -332,8 +332,10 @@ class Agreement:
     @property
     def statistics(self) -> list[str]:
         """Names of all statistics that leave a client."""
-        told = [self.travel.statistics(exchange, alone=False) for exchange in ("round", "survey")]
-        names = [name for statistics in told for name in statistics]
+        exchanged = [
+            self.travel.statistics(exchange, alone=False) for exchange in ("round", "survey")
+        ]
+        names = [name for statistics in exchanged for name in statistics]
         gradients = ["gradients"] if "gradients" in self._algorithm.surveys else []
         return [*names, *gradients, *([SCALES] if self.scaled else [])]
 

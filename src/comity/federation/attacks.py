@@ -150,11 +150,11 @@ class Attackers:
 
     def load(self, state: NamedArrays) -> None:
         """Restore what `state` returned."""
-        found: dict[int, NamedArrays] = {}
+        arrays_of: dict[int, NamedArrays] = {}
         for key, array in state.items():
             client, _, name = key.partition("/")
-            found.setdefault(int(client), {})[name] = array
-        models = {client: Fleet.from_arrays(arrays) for client, arrays in found.items()}
+            arrays_of.setdefault(int(client), {})[name] = array
+        models = {client: Fleet.from_arrays(arrays) for client, arrays in arrays_of.items()}
         self._replayed = {client: fleet for client, fleet in models.items() if fleet is not None}
 
 

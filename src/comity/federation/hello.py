@@ -54,8 +54,8 @@ def begin_message(scales: Mapping[str, tuple[float, float]]) -> Message:
     Args:
         scales: Mean and spread by column.
     """
-    told = {name: list(scale) for name, scale in scales.items()}
-    control = {"exchange": "begin", "scales": told}
+    pairs = {name: list(scale) for name, scale in scales.items()}
+    control = {"exchange": "begin", "scales": pairs}
     return Message(Kind.REQUEST, SERVER, HELLO_ROUND, 1, control)
 
 
@@ -85,21 +85,21 @@ def greeting_of(message: Message, columns: int = 0) -> Greeting:
     Raises:
         WireError: the message is no such greeting.
     """
-    told: Any = message.control.get("versions")
+    versions: Any = message.control.get("versions")
     if set(message.control) != {"answers", "versions"}:
         raise WireError("control fields")
-    if not isinstance(told, dict) or set(told) != set(_VERSIONS):
+    if not isinstance(versions, dict) or set(versions) != set(_VERSIONS):
         raise WireError("versions")
-    if not all(isinstance(value, str) and len(value) < 100 for value in told.values()):
+    if not all(isinstance(value, str) and len(value) < 100 for value in versions.values()):
         raise WireError("versions")
     if set(message.arrays) != ({_SCALES} if columns else set()):
         raise WireError("arrays: unknown")
     if not columns:
-        return Greeting(told, None)
+        return Greeting(versions, None)
     scales = message.arrays[_SCALES]
     if scales.dtype != np.float64 or scales.shape != (1, 3, columns) or not _possible(scales[0]):
         raise WireError("scales")
-    return Greeting(told, scales[0])
+    return Greeting(versions, scales[0])
 
 
 def _possible(scales: FloatArray) -> bool:
@@ -119,11 +119,11 @@ def scales_of(message: Message) -> dict[str, tuple[float, float]]:
     Raises:
         WireError: the message has no scales.
     """
-    told: Any = message.control.get("scales")
-    if not isinstance(told, dict):
+    pairs: Any = message.control.get("scales")
+    if not isinstance(pairs, dict):
         raise WireError("scales")
     scales: dict[str, tuple[float, float]] = {}
-    for name, scale in told.items():
+    for name, scale in pairs.items():
         numbers = isinstance(scale, list) and len(scale) == 2
         if not numbers or not all(type(value) in (float, int) for value in scale):
             raise WireError("scales")

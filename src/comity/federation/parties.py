@@ -35,10 +35,10 @@ def site_certificate(file: FederationFile, name: str) -> Certificate:
         file: The file.
         name: Name of the site.
     """
-    found = _certificate(file, file.sites[name].certificate, f"sites.{name}", name)
-    if found.name != name:
-        raise UserError(f"{file.path}: sites.{name}.certificate is that of '{found.name}'.")
-    return found
+    certificate = _certificate(file, file.sites[name].certificate, f"sites.{name}", name)
+    if certificate.name != name:
+        raise UserError(f"{file.path}: sites.{name}.certificate is that of '{certificate.name}'.")
+    return certificate
 
 
 def _certificate(file: FederationFile, text: str, where: str, name: str) -> Certificate:

@@ -106,9 +106,11 @@ def terms_faults(
     faults = []
     if terms.server_keys:
         certificate = file.server.certificate
-        found = server_certificate(file).fingerprint if certificate else "no certificate"
-        if found not in terms.server_keys:
-            faults.append(f"server_keys: the server has {found}, which the terms do not name.")
+        fingerprint = server_certificate(file).fingerprint if certificate else "no certificate"
+        if fingerprint not in terms.server_keys:
+            faults.append(
+                f"server_keys: the server has {fingerprint}, which the terms do not name."
+            )
     parameters = sum(p.numel() for p in configuration.get_module().parameters())
     if 0 < terms.at_most_parameters < parameters:
         faults.append(

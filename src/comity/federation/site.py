@@ -190,10 +190,10 @@ class Site:
         if exchange == "finish":
             return clients.finish(request, extra)
         clients.end(request)
-        told = {}
+        statistics = {}
         if self._membership.shares_results:
-            told[RESULTS] = clients.test(self.configuration.keep == "best").round(6)
-        return ClientUpdate(request.clients, None, told)
+            statistics[RESULTS] = clients.test(self.configuration.keep == "best").round(6)
+        return ClientUpdate(request.clients, None, statistics)
 
     def _seal(self, message: Message) -> bytes:
         membership = self._membership

@@ -189,13 +189,13 @@ def _read(table: str, problem: str) -> dict[Key, tuple[dict[str, str], tuple[flo
         raise unknown("problem of this table", problem, PROBLEMS)
     about = TABLES[table]
     names = {name: variant for variant, name in about.variants.items()}
-    found = {}
+    rows = {}
     for row, figures in read_printed(about.file, PROBLEMS[problem]):
         name = row["algorithm"] if about.across is None else row["setting"]
         measure = MEASURES.get(row["metric"], row["metric"])
         distribution = row["setting"].partition(";")[0]
-        found[names[name], distribution, measure] = row, figures
-    return found
+        rows[names[name], distribution, measure] = row, figures
+    return rows
 
 
 def plan(

@@ -80,8 +80,8 @@ def run_tuning(
                 for run in trial.runs
                 if not run.finished
             ]
-            told = None if notify is None else _progress(plan, trials, rows, jobs, notify)
-            run_jobs(jobs, work, problem, workers, told)
+            progress = None if notify is None else _progress(plan, trials, rows, jobs, notify)
+            run_jobs(jobs, work, problem, workers, progress)
             rows += [_row(path, plan, trial) for trial in new]
         results = _results(plan, problem.name, rows, path)
         if results["chosen"] is not None:

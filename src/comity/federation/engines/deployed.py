@@ -134,8 +134,8 @@ class DeployedEngine:
 
     def end(self, request: RoundRequest) -> None:
         updates = self._updates("end", request, longer=self._terms.wait)
-        told = {site: update.statistics.get(RESULTS) for site, update in updates.items()}
-        self.shared |= {site: values[0] for site, values in told.items() if values is not None}
+        results = {site: update.statistics.get(RESULTS) for site, update in updates.items()}
+        self.shared |= {site: values[0] for site, values in results.items() if values is not None}
 
     def _exchange(
         self, exchange: Exchange, request: RoundRequest, extra: int = 0, longer: float = 0.0

@@ -146,8 +146,8 @@ def _find(programs: Path | None) -> Path:
     places = [Path(named)] if named else []
     if not named:
         places = [Path(_ENVIRONMENT, "bin"), Path(__file__).parents[4] / _ENVIRONMENT / "bin"]
-        found = shutil.which(PROGRAMS[0])
-        places += [Path(found).parent] if found else []
+        program = shutil.which(PROGRAMS[0])
+        places += [Path(program).parent] if program else []
     for place in places:
         if all((place / name).exists() for name in PROGRAMS):
             return place.absolute()

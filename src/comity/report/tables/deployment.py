@@ -14,16 +14,16 @@ from comity.report.measures import number
 from comity.report.tables.layout import empty_table
 
 
-def check_table(found: Mapping[str, Any]) -> list[Table]:
+def check_table(results: Mapping[str, Any]) -> list[Table]:
     """Return what a site would bring to its federation: its rows, and what leaves it.
 
     Args:
-        found: What `comity.runs.check.check_site` returned.
+        results: What `comity.runs.check.check_site` returned.
     """
     tables = []
-    if counts := found.get("counts"):
+    if counts := results.get("counts"):
         rows = empty_table(
-            f"{found['site']}: {found['rows']:,} rows",
+            f"{results['site']}: {results['rows']:,} rows",
             "Rows of this site by value and label; these numbers do not leave it.",
         )
         rows.add_column("", no_wrap=True)
@@ -32,8 +32,8 @@ def check_table(found: Mapping[str, Any]) -> list[Table]:
         for value, labels in counts.items():
             rows.add_row(Text(value), *(f"{count:,}" for count in labels.values()))
         tables.append(rows)
-    leaves, stays = found["leaves"], found["stays"]
-    travel = empty_table("What would leave each round", _verdict(found))
+    leaves, stays = results["leaves"], results["stays"]
+    travel = empty_table("What would leave each round", _verdict(results))
     travel.add_column("what", no_wrap=True)
     travel.add_column("")
     tensors = f"{len(leaves['tensors'])} ({leaves['bytes_per_round']:,} bytes)"
@@ -45,7 +45,7 @@ def check_table(found: Mapping[str, Any]) -> list[Table]:
         travel.add_row("noised", f"epsilon {leaves['epsilon']:.3g} at most, over all rounds")
     travel.add_row("never", _never(stays["personal"], leaves["statistics"]))
     tables.append(travel)
-    if trial := found.get("trial"):
+    if trial := results.get("trial"):
         one = empty_table("One round alone", "Validation of this site's own rows.")
         one.add_column("objective", no_wrap=True)
         for heading in ("before", "after"):
@@ -62,11 +62,11 @@ def _never(personal: Sequence[str], statistics: Sequence[str]) -> str:
     return own + (f", personal tensors ({named})" if personal else "")
 
 
-def _verdict(found: Mapping[str, Any]) -> str:
-    if found["findings"]:
-        return " ".join(found["findings"][:5])
-    if found["policy"]:
-        return f"The site's own policy refuses this federation: {found['policy']}"
+def _verdict(results: Mapping[str, Any]) -> str:
+    if results["findings"]:
+        return " ".join(results["findings"][:5])
+    if results["policy"]:
+        return f"The site's own policy refuses this federation: {results['policy']}"
     return "The rows fit the schema, and the site's policy allows this federation."
 
 
