@@ -22,7 +22,6 @@ from comity.algorithms import Algorithm, Round, find, name_of
 from comity.algorithms.wrappers.application import server_models
 from comity.configuration import Configuration, configure
 from comity.core.fleet import Fleet
-from comity.core.mixing import mixed
 from comity.core.typing import IntArray, Tree
 from comity.federation.agreement import Agreement
 from comity.federation.engines.deployed import DeployedEngine, Terms
@@ -30,6 +29,7 @@ from comity.federation.engines.embedded import EmbeddedEngine
 from comity.federation.loop import RoundLoop, SimulatedLoop
 from comity.federation.messages import ClientUpdate, RoundRequest
 from comity.federation.neighbours import server_of
+from comity.federation.record import RoundRecord
 from comity.federation.server import Server
 from comity.federation.site import Membership, Site
 from comity.federation.transports.memory import MemoryTransport
@@ -40,8 +40,8 @@ _SGD = {"local_steps": 3, "optimiser": "sgd", "learning_rate": 0.1}
 
 def check_algorithm(
     algorithm: str | type[Algorithm], problem: str = "german-credit-gender-dp", **settings: Any
-) -> None:
-    """Check an algorithm in small federations of four clients.
+) -> list[str]:
+    """Check an algorithm in small federations of four clients; return the laws that it obeys.
 
     Args:
         algorithm: Its class or its name.
@@ -64,6 +64,7 @@ def check_algorithm(
             name = checked.algorithm.declaration.name
             reason = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
             raise AssertionError(f"{name}: {law}: {reason}") from error
+    return list(_LAWS)
 
 
 @dataclass(frozen=True)
@@ -87,9 +88,9 @@ class _Checked:
             recorder = _Recorder(server.algorithm)
             server.algorithm = recorder  # type: ignore[assignment]
             loop = SimulatedLoop(_Spoiling(engine, spoil) if spoil else engine, server)
-            events = [event for (record,) in loop.rounds() for event in record.events]
+            records = [record for (record,) in loop.rounds()]
             loop.finish()
-            return _End(engine.models(kept=False).clone(), recorder.rounds, events)
+            return _End(engine.models(kept=False).clone(), recorder.rounds, records)
 
 
 @dataclass(frozen=True)
@@ -98,7 +99,7 @@ class _End:
 
     models: Fleet
     rounds: list[Round]
-    events: list[str]
+    records: list[RoundRecord]
 
 
 @dataclass
@@ -110,7 +111,11 @@ class _Recorder:
 
     def mix(self, round: Round) -> Any:
         self.rounds.append(round)
-        return self.algorithm.mix(round)
+        before = round.sent.clone()
+        mixings = self.algorithm.mix(round)
+        changed = [name for name in before if not _alike(before[name], round.sent[name])]
+        assert not changed, f"mix changes round.sent in place: {', '.join(changed)}"
+        return mixings
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.algorithm, name)
@@ -133,6 +138,13 @@ class _Spoiling:
 
 
 # -- the laws ------------------------------------------------------------------------------
+
+
+def _runs(checked: _Checked) -> None:
+    end = checked.end()
+    for record in end.records:
+        assert not record.unmixed, " ".join(record.events)
+    _assert_finite(end.models)
 
 
 def _repeatable(checked: _Checked) -> None:
@@ -186,7 +198,8 @@ def _broken_is_left_out(checked: _Checked) -> None:
 
     end = checked.end(spoil)
     _assert_finite(end.models)
-    assert not end.rounds or any("client 0" in event for event in end.events)
+    events = [event for record in end.records for event in record.events]
+    assert not end.rounds or any("client 0" in event for event in events)
 
 
 def _simulated_is_deployed(checked: _Checked) -> None:
@@ -210,6 +223,7 @@ def _simulated_is_deployed(checked: _Checked) -> None:
 
 
 _LAWS: Mapping[str, Callable[[_Checked], None]] = {
+    "it runs, and models stay finite": _runs,
     "the same configuration gives the same bits": _repeatable,
     "clients train alike in one fleet or in many": _one_fleet_or_many,
     "reordering clients changes nothing": _no_favourites,
@@ -260,9 +274,10 @@ def _delivered(checked: _Checked, round: Round) -> list[Tree]:
         held = Fleet({name: round.start[name] for name in names})
         return held.select([client * each for client in clients])
 
-    models, route = mixed(algorithm.mix(round), round.sent, round.start, previous)
     parameters = [name for name in round.sent if name not in round.buffers]
-    models = server_models(algorithm, models, route, parameters, previous)
+    models, route = server_models(
+        algorithm, algorithm.mix(round), round.sent, round.start, parameters, previous
+    )
     rows = [route.get(client) for client in round.clients]
     return [
         {} if row is None else {name: tensor[row] for name, tensor in models.tensors.items()}
@@ -271,8 +286,15 @@ def _delivered(checked: _Checked, round: Round) -> list[Tree]:
 
 
 def _assert_equal(one: Fleet, other: Fleet) -> None:
-    different = [name for name in one if not torch.equal(one[name], other[name])]
+    different = [name for name in one if not _alike(one[name], other[name])]
     assert not different, f"other bits in {', '.join(different)}"
+
+
+def _alike(one: Tensor, other: Tensor) -> bool:
+    """Return whether two tensors have the same values; what is not a number equals itself."""
+    return torch.equal(one.isnan(), other.isnan()) and torch.equal(
+        one.nan_to_num(), other.nan_to_num()
+    )
 
 
 def _assert_close(one: Tensor, other: Tensor, where: str) -> None:

@@ -178,8 +178,9 @@ def stepped(
 
     if not algorithm.has_server_step:
         return {}
-    rows, route = mixed_models(mixings, round.sent, round.start)
-    models = server_models(algorithm, rows, route, list(round.sent), previous)
+    models, _ = server_models(
+        algorithm, mixings, round.sent, round.start, list(round.sent), previous
+    )
     assert len(models) == 1
     return {name: models[name][0] for name in models}
 

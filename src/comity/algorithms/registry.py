@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Mapping
+from difflib import get_close_matches
 from types import ModuleType
 from typing import Any, TypeVar
 
@@ -31,8 +32,7 @@ def algorithm(
                 f"{cls.__name__}.needs must contain 'losses': it has another need, a build or an "
                 "on_receipt of its own, or surveys clients."
             )
-        shipped = _REGISTRY.get(name, cls).__module__.startswith(_PACKAGE)
-        if shipped and not cls.__module__.startswith(_PACKAGE):
+        if is_shipped(_REGISTRY.get(name, cls)) and not is_shipped(cls):
             raise UserError(
                 f"algorithm '{name}' of {cls.__module__}: Comity has one of this name; declare "
                 "yours under another."
@@ -41,11 +41,29 @@ def algorithm(
             raise UserError(
                 f"algorithm '{name}' of {cls.__module__}: a name has letters, digits, _ and -."
             )
+        _check_hooks(cls)
         cls.declaration = Declaration(name, title, paper, place, method, communication)
         _REGISTRY[name] = cls
         return cls
 
     return declare
+
+
+def is_shipped(cls: type[Algorithm]) -> bool:
+    """Return whether an algorithm is one of Comity's."""
+    return cls.__module__.startswith(_PACKAGE)
+
+
+def _check_hooks(cls: type[Algorithm]) -> None:
+    """Refuse a method whose name is nearly that of a hook: nothing would call it."""
+    hooks = [name for name in dir(Algorithm) if not name.startswith("_")]
+    for name, value in vars(cls).items():
+        if callable(value) and name not in hooks and not name.startswith("_"):
+            for hook in get_close_matches(name, hooks, n=1, cutoff=0.85):
+                raise UserError(
+                    f"{cls.__name__}.{name}: there is no such hook, nothing would call it; did you "
+                    f"mean {hook}? Give a helper of your own another name, such as _{name}."
+                )
 
 
 def implies_losses(cls: type[Algorithm]) -> bool:
@@ -114,7 +132,7 @@ def name_of(choice: object) -> str:
     _check_declared(cls, cls.__qualname__)
     module = cls.__module__
     importable = getattr(sys.modules.get(module), cls.__qualname__, None) is cls
-    if not importable or module == "__main__" or module.startswith(_PACKAGE):
+    if not importable or module == "__main__" or is_shipped(cls):
         return cls.declaration.name
     return f"{module}:{cls.__qualname__}"
 

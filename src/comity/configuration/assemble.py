@@ -7,6 +7,7 @@ from typing import Any
 
 from comity.algorithms import Algorithm, name_of
 from comity.algorithms import find as find_algorithm
+from comity.algorithms.faults import check_hooks
 from comity.algorithms.wrappers import NONE, Wrapper, find_wrappers
 from comity.configuration.budget import with_budget
 from comity.configuration.checks import (
@@ -141,6 +142,7 @@ def _verified(configuration: Configuration, algorithm: Algorithm) -> Configurati
     check_privacy(configuration, algorithm)
     vectors, problem = configuration.get_preferences(), configuration.get_problem()
     algorithm.check(problem, configuration.participants(configuration.clients))
+    check_hooks(algorithm, configuration.get_module(), problem)
     if isinstance(problem, DataProblem):
         problem.client_rows()
         configuration.get_module()

@@ -46,6 +46,10 @@ class Mixing:
             receivers: Ids of the clients that receive the model.
         """
         row = np.asarray(weights, dtype=np.float64)[None]
+        if (row < 0).any() or row.sum() == 0:
+            raise ValueError(
+                f"Mixing.shared: weights must be non-negative and not all zero, got {row[0]}"
+            )
         return cls(row / row.sum(), dict.fromkeys(receivers, 0))
 
     @classmethod
@@ -57,6 +61,12 @@ class Mixing:
                 becomes that of the identity.
             receivers: Ids of the clients that receive the rows, in the order of the rows.
         """
+        weights = np.asarray(weights, dtype=np.float64)
+        if weights.ndim != 2 or len(weights) != len(receivers):
+            raise ValueError(
+                f"Mixing.personal: weights must have one row per receiver ({len(receivers)}), got "
+                f"shape {weights.shape}"
+            )
         return cls(row_normalised(weights), {client: row for row, client in enumerate(receivers)})
 
     @classmethod
@@ -81,11 +91,17 @@ class Mixing:
         """
         weights = self.weights
         givers = givers if self.stored is None else len(self.stored)
+        if weights.ndim != 2:
+            raise AssertionError(f"mixing weights must be rows x givers, got shape {weights.shape}")
+        if not all(0 <= row < len(weights) for row in self.route.values()):
+            raise AssertionError(f"the mixing's route names rows that its {len(weights)} lack")
         if weights.shape[1] != givers:
             raise AssertionError(f"mixing has {weights.shape[1]} columns for {givers} givers")
         if not np.isfinite(weights).all():
             raise AssertionError("mixing weights must be finite")
         if self.base is not None:
+            if len(self.base) != 1:
+                raise AssertionError(f"the base of a step must have one row, got {len(self.base)}")
             return
         if (weights < 0).any():
             raise AssertionError("mixing weights must be non-negative; only a step may have others")
@@ -142,8 +158,7 @@ def mixed(
         previous: ``(names, clients)`` -> these tensors of the server models of these clients before
             this mixing, one row per client; needed only where mixings name different clients.
     """
-    for mixing in mixings.values():
-        mixing.check(len(sent))
+    _check(mixings, sent)
     route, one_for_each = _common_route(mixings)
     tensors = {}
     for name in sent:
@@ -208,7 +223,24 @@ def who_from_whom(
 def key_of(mixings: Mixings, name: str) -> str:
     """Return the key of a tensor's mixing: its own name, or the first pattern that matches it."""
     name = name.removeprefix(TARGET)
-    return name if name in mixings else next(key for key in mixings if fnmatchcase(name, key))
+    keys = [name] if name in mixings else [key for key in mixings if fnmatchcase(name, key)]
+    if not keys:
+        raise AssertionError(
+            f"no mixing matches the tensor {name}, only {', '.join(mixings) or 'nothing'}; end "
+            'with "*" for all others'
+        )
+    return keys[0]
+
+
+def _check(mixings: Mixings, sent: Fleet) -> None:
+    """Refuse what is no mixing, or has other shapes than what was sent."""
+    expected = 'mix must return mixings by tensor name or pattern, {"*": Mixing.shared(…)}'
+    if not isinstance(mixings, Mapping):
+        raise TypeError(f"{expected}; got {type(mixings).__name__}")
+    for key, mixing in mixings.items():
+        if not isinstance(mixing, Mixing | Pick):
+            raise TypeError(f"{expected}; got {type(mixing).__name__} for {key}")
+        mixing.check(len(sent))
 
 
 def _common_route(mixings: Mixings) -> tuple[dict[int, int], bool]:

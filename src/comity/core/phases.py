@@ -144,3 +144,15 @@ class ClientModel:
     """The first client trains on the data of all clients, and no other client trains."""
     acting: Acting | None = None
     """Preference of the next episode, in environments whose networks take one."""
+
+
+def summed(penalties: Tensor) -> Tensor:
+    """Return the sum of a phase's penalties over clients, each of which must be one number.
+
+    Args:
+        penalties: What the phase's penalty returned, one row per client.
+    """
+    if penalties.dim() != 1:
+        shape = tuple(penalties.shape[1:])
+        raise TypeError(f"the penalty of a phase must be one number, got a tensor of shape {shape}")
+    return penalties.sum()

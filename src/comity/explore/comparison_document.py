@@ -22,7 +22,7 @@ from comity.report.names import client_names
 from comity.report.series.learning import Runs, learning_curves, y_label
 from comity.report.table_files import comparison_csv, comparison_latex
 from comity.runs.compare import Comparison, open_comparison, spread_of
-from comity.runs.comparison_verdict import marks_of
+from comity.runs.comparison_verdict import counts_of
 from comity.runs.differences import correct, difference, tested
 from comity.runs.directory import Run
 from comity.runs.schema import ComparisonResults, Difference
@@ -131,7 +131,7 @@ def _table(problem: str, runs: Runs) -> ComparisonResults:
             "centralised": same[0].configuration.get_algorithm().centralised,
             "seeds": [run.configuration.seed for run in same],
             "metrics": spread_of([run.results["metrics"] for run in same]),
-            **marks_of(same),
+            **counts_of(same),
             "runs": [],
         }
         for (entry, preferences), same in runs.items()

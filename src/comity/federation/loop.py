@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from comity.algorithms.faults import named_faults
 from comity.core.fleet import Fleet
 from comity.core.storage import add_prefix, strip_prefix
 from comity.core.typing import FloatArray, NamedArrays
@@ -63,12 +64,17 @@ class RoundLoop:
     def rounds(self) -> Iterator[list[RoundRecord]]:
         """Run the rounds that are left; yield one record per federation after each."""
         while self.done < self.servers[0].configuration.rounds:
-            asked: list[Asked] = [(server, *server.request()) for server in self.servers]
-            for whole in self._exchanged(asked, "round", self._round):
-                update = self._attacked(whole.request, whole.update)
-                with self._timed("server"):
-                    whole.server.take(whole.request, update, whole.record)
+            with self._named_faults():
+                asked: list[Asked] = [(server, *server.request()) for server in self.servers]
+                for whole in self._exchanged(asked, "round", self._round):
+                    update = self._attacked(whole.request, whole.update)
+                    with self._timed("server"):
+                        whole.server.take(whole.request, update, whole.record)
             yield [record for _, _, record in asked]
+
+    def _named_faults(self) -> AbstractContextManager[None]:
+        """Return the context in which faults of an algorithm are told with the next round."""
+        return named_faults(self.servers[0].configuration.algorithm, self.done + 1)
 
     def _attacked(self, request: RoundRequest, update: ClientUpdate) -> ClientUpdate:
         """Return the answers to a request, those of attackers changed."""
@@ -132,8 +138,9 @@ class RoundLoop:
         def finish(together: Sequence[Asked]) -> tuple[Sequence[Asked], ClientUpdate]:
             return together, self.engine.finish(_joined(together), extra)
 
-        for whole in self._exchanged(asked, "finish", finish):
-            whole.server.take_last(whole.request, whole.update, whole.record)
+        with self._named_faults():
+            for whole in self._exchanged(asked, "finish", finish):
+                whole.server.take_last(whole.request, whole.update, whole.record)
         return [record for _, _, record in asked]
 
     def end(self) -> None:

@@ -39,9 +39,16 @@ class RoundRecord:
     """Incidents, one sentence each."""
     absent: dict[str, tuple[int, ...]] = field(default_factory=dict)
     """Clients that were asked and did not answer, by exchange: survey, round or finish."""
+    unmixed: bool = False
+    """Clients sent models, but nothing could be mixed of them."""
     time: float | None = None
     """Seconds from the beginning of the contact plan, with links."""
     ages: tuple[int, ...] = ()
     """With links, the mixings by which each client's update is late, one per client."""
     dropped: tuple[int, ...] = ()
     """Clients whose updates were too old to be mixed."""
+
+    def note_unmixed(self, reason: str) -> None:
+        """Note that nothing was mixed of what clients sent; the server keeps what it had."""
+        self.events.append(f"round {self.round}: {reason}; nothing was mixed")
+        self.unmixed = True

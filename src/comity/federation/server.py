@@ -18,7 +18,7 @@ from comity.algorithms.wrappers.application import Step, server_models, step_of
 from comity.configuration import Configuration
 from comity.configuration.participants import mixes, participants
 from comity.core.fleet import Fleet
-from comity.core.mixing import TARGET, Mixings, mixed, who_from_whom
+from comity.core.mixing import TARGET, who_from_whom
 from comity.core.storage import add_prefix, strip_prefix
 from comity.core.typing import NamedArrays
 from comity.federation.agreement import Agreement, Exchange
@@ -59,9 +59,8 @@ class Server:
         self._agreement = Agreement(configuration)
         self._travel = self._agreement.travel
         self._posted: Fleet | None = None
-        """Models that clients last received, as they decoded them: the base of both directions, one
-        row per client. Only the delivery of an answered request counts. None: models travel whole.
-        """
+        """Models that clients last received (in answered requests) and decoded, one row per client:
+        the base of both directions. None: models travel whole."""
         if self._travel.encoding is not None:
             self._posted = self._initial(tuple(self._travel.sent), self.clients).clone()
         self._schedule = schedule_of(configuration)
@@ -105,8 +104,7 @@ class Server:
     def last_request(self) -> tuple[RoundRequest, RoundRecord]:
         """Return the last delivery; no models where the last mixing was replaced by training."""
         number = self.configuration.rounds + 1
-        clusters = self.algorithm.diagnostics().get("clusters")
-        record = RoundRecord(number, self.clients, clusters)
+        record = RoundRecord(number, self.clients, self.algorithm.diagnostics().get("clusters"))
         delivers = self.configuration.fine_tune != "replace-last" and self.algorithm.communicates
         request = self._request(number, self.clients, alone=True)
         if delivers and self._schedule is not None and self.done == self.configuration.rounds:
@@ -177,9 +175,7 @@ class Server:
         if self._schedule is not None:
             record.ages = self._schedule.answered(update.clients)
         self._choose(update, record)
-        failed: set[int] = set()
-        if update.models is not None and update.clients:
-            failed = self._mix(request, update, record)
+        failed = self._mix(request, update, record)
         if self._schedule is not None:
             self._schedule.post(self.done, self._present)
         self._survey = None
@@ -231,7 +227,8 @@ class Server:
 
     def _mix(self, request: RoundRequest, update: ClientUpdate, record: RoundRecord) -> set[int]:
         """Mix the sound models of an update; return the clients that were left out."""
-        assert update.models is not None
+        if update.models is None or not update.clients:
+            return set()
         clients, number = update.clients, record.round
         start = self._start(request, update)
         self._remember_uploads(update)
@@ -244,7 +241,7 @@ class Server:
             models, start = self._schedule.rebased(clients, models, start, now)
         rows = np.flatnonzero(sound)
         if not len(rows):
-            record.events.append(f"round {number}: nobody sent a usable model; nothing was mixed")
+            record.note_unmixed("nobody sent a usable model")
             return failed
         senders = tuple(clients[row] for row in rows)
         sent = models.select(expanded(rows, len(models) // len(clients)))
@@ -264,7 +261,14 @@ class Server:
             buffers=tuple(n for n in self._template if n not in self._travel.parameters),
         )
         step = self._apply_rule(round, record)
-        self._store(step.models(sent, start), start, step.mixings)
+        sent = step.models(sent, start)
+        server_rows, route = server_models(
+            self.algorithm, step.mixings, sent, start, self._travel.parameters, self._previous
+        )
+        if not server_rows.finite().all():
+            record.note_unmixed(f"what {self.configuration.algorithm} made of it is not finite")
+            return failed
+        self._store(server_rows, route)
         sizes = {name: tensor[0].numel() for name, tensor in self._template.tensors.items()}
         record.mixing = who_from_whom(step.shares, sizes, self.clients, senders)
         return failed
@@ -329,17 +333,14 @@ class Server:
     def _places(self, clients: Sequence[int]) -> list[int]:
         return [self._place[client] for client in clients]
 
-    def _store(self, sent: Fleet, start: Fleet, mixings: Mixings) -> None:
-        """Mix, and keep what the server had for clients that a mixing does not name."""
-        rows, route = mixed(mixings, sent, start, self._previous)
-        rows = server_models(self.algorithm, rows, route, self._travel.parameters, self._previous)
-        waiting = [client for client in self.clients if client not in route]
-        if waiting:
+    def _store(self, rows: Fleet, route: dict[int, int]) -> None:
+        """Keep new server models, and what the server had for clients without one."""
+        if waiting := [client for client in self.clients if client not in route]:
             route.update({client: len(rows) + i for i, client in enumerate(waiting)})
-            rows = Fleet.cat([rows, self._previous(tuple(sent), waiting)])
+            rows = Fleet.cat([rows, self._previous(tuple(rows), waiting)])
         if self._schedule is not None:
             after = rows.select([route[client] for client in self.clients])
-            self._schedule.mixed(self._previous(tuple(sent), self.clients), after)
+            self._schedule.mixed(self._previous(tuple(rows), self.clients), after)
         self._rows, self._route = rows, route
 
     def _previous(self, names: Sequence[str], clients: Sequence[int]) -> Fleet:
@@ -354,10 +355,9 @@ class Server:
     def state(self) -> tuple[NamedArrays, dict[str, Any]]:
         """Return tensors and plain values that make the server go on as if never interrupted."""
         tensors: NamedArrays = {}
-        fleets = {"rows": self._rows, "uploads": self._uploads, "posted": self._posted}
-        for name, fleet in fleets.items():
-            if fleet is not None:
-                tensors |= add_prefix(fleet.arrays(), f"{name}/")
+        fleets = {"rows/": self._rows, "uploads/": self._uploads, "posted/": self._posted}
+        for prefix, fleet in fleets.items():
+            tensors |= {} if fleet is None else add_prefix(fleet.arrays(), prefix)
         algorithm = self._rule_state()
         arrays = {k: v for k, v in algorithm.items() if isinstance(v, np.ndarray)}
         tensors |= add_prefix(arrays, "algorithm/")
@@ -383,8 +383,8 @@ class Server:
         self.done = values["done"]
         self._best = values.get("best", -np.inf)
         self._checks.load(values)
-        rows = dict(zip(self.clients, values["route"], strict=True))
-        self._route = {client: row for client, row in rows.items() if row >= 0}
+        routed = zip(self.clients, values["route"], strict=True)
+        self._route = {client: row for client, row in routed if row >= 0}
         verdicts = (Verdict(**verdict) for verdict in values["verdicts"])
         self._verdicts = dict(zip(self.clients, verdicts, strict=True))
         if self._schedule is not None:

@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.func import vmap
 
 from comity.core.fleet import Fleet
-from comity.core.phases import Phase, Update, View
+from comity.core.phases import Phase, Update, View, summed
 from comity.core.rng import stream
 from comity.core.storage import strip_prefix
 from comity.core.typing import AnyArray, FloatArray, IntArray, NamedArrays, Tree
@@ -353,7 +353,7 @@ class OffPolicy(ABC):
             def client_penalty(tensors: Tree, received: Tree) -> Tensor:
                 return penalty(tensors, View(received))
 
-            loss = loss + vmap(client_penalty)(cohort.online, cohort.start.tensors).sum()
+            loss = loss + summed(vmap(client_penalty)(cohort.online, cohort.start.tensors))
         grads = torch.autograd.grad(loss, cohort.parameters(part))
         if limit is not None:
             clip(grads, limit)

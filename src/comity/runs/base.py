@@ -10,6 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
+from comity.algorithms.faults import check_code
 from comity.configuration import Configuration, difference, read_toml
 from comity.configuration.files import read_document
 from comity.core.rows import restore_rows, share_rows
@@ -141,14 +142,19 @@ class Directory:
         """
         sync(self.path / HISTORY)
         config = (self.path / CONFIG).read_text()
-        marks = {"config": config, "history_sha256": self._digest.hexdigest()}
+        marks = {"config": config, "history_sha256": self._digest.hexdigest(), "code": self._code}
         save_values(self.path / CHECKPOINT, share_rows(tensors), {**values, "directory": marks})
+
+    @property
+    def _code(self) -> dict[str, str]:
+        """SHA-256 of the files of algorithms of the user's own, by name."""
+        return {}
 
     def load_checkpoint(self) -> tuple[NamedArrays, dict[str, Any]] | None:
         """Return the last checkpoint (tensors, values); None if there is none yet.
 
         Raises:
-            UserError: It is damaged, or the configuration has been edited since.
+            UserError: It is damaged, or the configuration or an own algorithm was edited since.
         """
         path = self.path / CHECKPOINT
         if not path.is_file():
@@ -157,6 +163,7 @@ class Directory:
         marks = values.pop("directory", None)  # absent up to 0.6.0
         if marks is not None:
             self._recorded = marks["history_sha256"]
+            check_code(marks.get("code", {}), self.path)
             edited = difference(
                 tomllib.loads(marks["config"]), read_document(self.path / CONFIG)[1]
             )

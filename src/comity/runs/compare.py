@@ -15,6 +15,7 @@ import numpy as np
 import tomli_w
 
 from comity.algorithms import Algorithm, find, name_of
+from comity.algorithms.faults import check_code, code_of
 from comity.algorithms.wrappers import NONE, wrappers
 from comity.configuration import (
     Configuration,
@@ -35,7 +36,7 @@ from comity.runs.alone import gains_over_alone
 from comity.runs.base import CONFIG
 from comity.runs.checksums import read_json, save_sealed, verify
 from comity.runs.cluster import Work, Workers, check_workers
-from comity.runs.comparison_verdict import comparison_verdict, marks_of
+from comity.runs.comparison_verdict import comparison_verdict, counts_of
 from comity.runs.contacts import save_contacts, with_own_contacts
 from comity.runs.differences import correct, gains_of
 from comity.runs.directory import Run
@@ -133,6 +134,8 @@ def start_comparison(
     planned = [each for same in configurations(plan).values() for each in same]
     for configuration in planned:  # a mistake must show before anything is written
         check_complete(configuration)
+    if code := code_of(configuration.algorithm for configuration in planned):
+        plan["code"] = code
     if preferences is None:
         plan["preferences"] = [planned[0].preferences]
     if "device" in settings:  # all runs on one, also those that are resumed elsewhere
@@ -177,6 +180,7 @@ def run_plan(
             place = path / names["/".join(key)]
             runs[key] = [_run_at(place / f"seed-{c.seed}", c) for c in seeds]
         unfinished = [run for entry_runs in runs.values() for run in entry_runs if not run.finished]
+        check_code(plan.get("code", {}) if unfinished else {}, path)
         jobs = [Job(run.path, run.configuration.rounds) for run in unfinished]
         problem = find_problem(plan["problem"])
         run_jobs(jobs, work, problem, workers, notify)
@@ -317,7 +321,7 @@ def tabulate(
                 "metrics_last": spread_of(last),
                 "pooled": pooled(entry_runs),
                 "communication": _communication(entry_runs),
-                **marks_of(entry_runs),
+                **counts_of(entry_runs),
                 **gains_of(entry, settings, of_kind[preferences]),
                 **gains_over_alone(entry, settings, of_kind[preferences]),
                 **_baselines(entry_runs),

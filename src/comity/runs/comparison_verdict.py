@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from comity.runs.alone import ALONE, is_alone, worse_texts
 from comity.runs.differences import ENOUGH_SEEDS
@@ -14,9 +15,10 @@ _MOST = 6  # entries of which a sentence speaks
 _SURE = 0.05
 
 
-def marks_of(runs: Sequence[Run]) -> dict[str, dict[Mark, int]]:
-    """Return the number of clients of several runs with each mark, under ``marks``.
+def counts_of(runs: Sequence[Run]) -> dict[str, Any]:
+    """Return what the verdicts of several runs count, for a row of the comparison.
 
+    ``marks``: clients with each mark; ``unmixed``: rounds in which nothing could be mixed, if any.
     Nothing for runs of an older version, which have no marks.
 
     Args:
@@ -24,8 +26,10 @@ def marks_of(runs: Sequence[Run]) -> dict[str, dict[Mark, int]]:
     """
     if not all("verdict" in run.results for run in runs):
         return {}
-    counts = [run.results["verdict"]["counts"] for run in runs]
-    return {"marks": {mark: sum(count[mark] for count in counts) for mark in MARKS}}
+    verdicts = [run.results["verdict"] for run in runs]
+    marks = {mark: sum(verdict["counts"][mark] for verdict in verdicts) for mark in MARKS}
+    unmixed = sum(verdict.get("unmixed", 0) for verdict in verdicts)
+    return {"marks": marks, **({"unmixed": unmixed} if unmixed else {})}
 
 
 def comparison_verdict(rows: Sequence[ComparisonRow], tests: int) -> ComparisonVerdict:
@@ -43,6 +47,7 @@ def comparison_verdict(rows: Sequence[ComparisonRow], tests: int) -> ComparisonV
 
     sentences = [
         *_mark_texts(rows, name),
+        *_unmixed_text(rows, name),
         *_below_text(rows, name),
         *_paid_texts(rows, name),
         *worse_texts(rows, name)[:_MOST],
@@ -81,6 +86,14 @@ def _mark_texts(rows: Sequence[ComparisonRow], name: Name) -> list[str]:
         if parts:
             texts.append(f"{start}: {_some(parts)}.")
     return texts
+
+
+def _unmixed_text(rows: Sequence[ComparisonRow], name: Name) -> list[str]:
+    """Return in how many rounds of which rows nothing could be mixed."""
+    parts = [f"{name(row)} {row['unmixed']}" for row in rows if "unmixed" in row]
+    if not parts:
+        return []
+    return [f"Attention: rounds of all seeds in which nothing was mixed: {_some(parts)}."]
 
 
 def _below_text(rows: Sequence[ComparisonRow], name: Name) -> list[str]:

@@ -27,6 +27,7 @@ import numpy as np
 from torch import nn
 
 from comity.algorithms import Algorithm
+from comity.algorithms.faults import code_of
 from comity.configuration import Configuration, configure, read_toml
 from comity.core.fleet import Fleet
 from comity.core.preferences import checked
@@ -230,6 +231,10 @@ class Run(Directory, Tabular[Literal["clients", "rounds"]]):
             path = self.path / MODELS / f"client-{client}.safetensors"
             self._modules[client] = load_model(path, self.configuration.get_module())
         return self._modules[client]
+
+    @property
+    def _code(self) -> dict[str, str]:
+        return code_of([self.configuration.algorithm])
 
     # -- during execution ------------------------------------------------------------------
 

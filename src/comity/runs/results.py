@@ -66,6 +66,7 @@ def history_entry(
         "mixing": _vectors(record.mixing),
         **({} if record.heard is None or record.mixing is None else {"heard": record.heard}),
         **({"absent": record.absent} if record.absent else {}),
+        **({"unmixed": True} if record.unmixed else {}),
         **({} if record.time is None else {"time": record.time, "age": list(record.ages)}),
         **({"dropped": list(record.dropped)} if record.dropped else {}),
         "bytes_up": record.bytes_up,

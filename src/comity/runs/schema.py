@@ -64,6 +64,8 @@ class Verdict(TypedDict):
     mean_gain_of_gained: float | None
     """The same over the clients that gained."""
     kept: KeptRounds
+    unmixed: NotRequired[int]
+    """Number of rounds in which nothing could be mixed, if any."""
     alone: NotRequired[dict[Standing, int]]
 
 
@@ -158,6 +160,8 @@ class HistoryEntry(TypedDict):
     """Seconds from the beginning of the contact plan, with links."""
     age: NotRequired[list[int]]
     """With links, the mixings by which each client's update is late."""
+    unmixed: NotRequired[bool]
+    """Clients sent models, but nothing could be mixed of them."""
     dropped: NotRequired[list[int]]
     """Clients whose updates were too old to be mixed."""
     bytes_up: int
@@ -235,6 +239,7 @@ class ComparisonRow(TypedDict):
     """Megabytes in both directions together, bytes per update of one client, epsilon if any."""
     marks: NotRequired[dict[Mark, int]]
     """Number of clients of all seeds with each mark."""
+    unmixed: NotRequired[int]
     host: NotRequired[str]
     paired: NotRequired[dict[str, Difference]]
     over_alone: NotRequired[list[ClientGains]]

@@ -173,13 +173,18 @@ def run_verdict(
         if len(clients) == 1
         else _outcome_texts(counts, gains, trivial)
     )
+    unmixed = sum(entry.get("unmixed", False) for entry in history)
+    if unmixed:
+        sentences.append(
+            f"In {unmixed} of {configuration.rounds} rounds nothing was mixed: see the events."
+        )
     if configuration.attackers:
         sentences.append(_attack_text(configuration))
     sentences += [
         *_federating_texts(configuration, validation, beside_alone),
         _kept_text(kept, configuration.rounds),
     ]
-    return {
+    verdict: Verdict = {
         "sentences": sentences,
         "tolerance": TOLERANCE,
         "counts": counts,
@@ -187,6 +192,7 @@ def run_verdict(
         "mean_gain_of_gained": gains["gained"],
         "kept": kept,
     }
+    return {**verdict, "unmixed": unmixed} if unmixed else verdict
 
 
 def _attack_text(configuration: Configuration) -> str:

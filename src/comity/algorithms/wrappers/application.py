@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy as np
 from comity.algorithms.base import Algorithm, Round
 from comity.algorithms.wrappers.base import Mixings, Wrapper
 from comity.core.fleet import Fleet
-from comity.core.mixing import Mixing
+from comity.core.mixing import Mixing, mixed
 from comity.core.typing import FloatArray
 
 
@@ -78,24 +78,44 @@ def step_of(algorithm: Algorithm, wrappers: Sequence[Wrapper], round: Round) -> 
 
 def server_models(
     algorithm: Algorithm,
-    rows: Fleet,
-    route: Mapping[int, int],
+    mixings: Mixings,
+    sent: Fleet,
+    start: Fleet,
     parameters: Collection[str],
     previous: Callable[[Sequence[str], Sequence[int]], Fleet],
-) -> Fleet:
-    """Return the models that the server holds after a round, from those that mixings made.
+) -> tuple[Fleet, dict[int, int]]:
+    """Return the models that the server holds after a round, and the row that each client gets.
 
     Args:
         algorithm: The host, whose `Algorithm.server_step` is taken.
-        rows: The mixed models.
-        route: Client -> row of ``rows``; every row has a client.
+        mixings: The mixing of each group of tensors.
+        sent: Models to mix, one row per sender.
+        start: The models from which the senders started, one row per sender.
         parameters: Names of the parameters.
         previous: ``(names, clients)`` -> these tensors of what the server held for these clients.
     """
+    rows, route = mixed(mixings, sent, start, previous)
     if not algorithm.has_server_step:
-        return rows
+        return rows, route
     receiver = {row: client for client, row in sorted(route.items(), reverse=True)}
     names = [name for name in rows if name in parameters]
     held = previous(names, [receiver[row] for row in range(len(rows))])
     stepped = algorithm.server_step(held, Fleet({name: rows[name] for name in names}))
-    return Fleet({**rows.tensors, **stepped.tensors})
+    _check_step(stepped, held)
+    return Fleet({**rows.tensors, **stepped.tensors}), route
+
+
+def _check_step(stepped: Fleet, held: Fleet) -> None:
+    """Refuse a server's step that returns other tensors or rows than it was given."""
+    if not isinstance(stepped, Fleet):
+        raise TypeError(f"server_step must return a Fleet, got {type(stepped).__name__}")
+    shapes, expected = (
+        {name: tuple(tensor.shape) for name, tensor in fleet.tensors.items()}
+        for fleet in (stepped, held)
+    )
+    for name in {**expected, **shapes}:
+        if shapes.get(name) != expected.get(name):
+            raise TypeError(
+                f"server_step must return the tensors that it was given: {name} has shape "
+                f"{shapes.get(name)}, expected {expected.get(name)}"
+            )

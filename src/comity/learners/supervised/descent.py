@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.func import grad, vmap
 
 from comity.core.fleet import Fleet
-from comity.core.phases import Batch, Phase, Update, View
+from comity.core.phases import Batch, Phase, Update, View, summed
 from comity.core.rng import stream
 from comity.core.scalarisations import linear
 from comity.core.typing import IntArray, Tree
@@ -208,7 +208,7 @@ class Descent:
         penalties: Tensor = vmap(lambda t, r, b: penalty(t, View(r, b)))(
             cohort.tensors, view.received, view.broadcast
         )
-        return total + penalties.sum()
+        return total + summed(penalties)
 
     def _fuses(self, cohort: Cohort, phase: Phase) -> bool:
         """Return whether steps are compiled.
