@@ -66,8 +66,8 @@ def gains_caption(comparison: ComparisonResults) -> str:
     tests = comparison["verdict"]["tests"] if "verdict" in comparison else None
     number_of_tests = {None: "all tests here", 1: "1 test"}.get(tests, f"{tests} tests")
     parts = [
-        f"Gain: difference of {of} of kept models, seed by seed, mean ± population standard "
-        "deviation",
+        f"Gain: difference of {of} of the models that clients end with, seed by seed, mean ± "
+        "population standard deviation",
         "95 % interval of the mean and p (paired, two-sided): Student's t over seeds",
         f"p (Holm): corrected for {number_of_tests}",
         "Clients: of all seeds, better off/level/worse off than with the other entry (level: "
