@@ -166,6 +166,9 @@ class FedPrefSettings(TypedDict, total=False):
     significance: float
     """Earned: largest probability of so clear a split among clients without groups (default:
     0.05; at least 0.005, below 1)."""
+    merge: Literal["never", "earned"]
+    """Earned: join two clusters whose clients gain by it for `patience` rounds in a row, and
+    split none whose sides gain by staying together (default: 'never')."""
     top_r: float
     """Share of each tensor's largest changes that count (default: 0.8; above 0, at most 1)."""
     similarity: Literal["tensor", "layer"]
