@@ -123,6 +123,9 @@ def test_2_one_fleet_or_many_where_hypernetworks_are_fused():
             np.testing.assert_allclose(whole[name], other[name], rtol=1e-3, atol=1e-4)
 
 
+JOINING = {"threshold": 1e9, "patience": 1, "merge": "earned"}
+
+
 @pytest.mark.parametrize(
     "values",
     [
@@ -135,6 +138,8 @@ def test_2_one_fleet_or_many_where_hypernetworks_are_fused():
         {"algorithm": "lft-ensemble", "keep": "last"},
         {"algorithm": "lft-fedavg", "sizes": "8,4,2,1", "supervised": {"local_epochs": 2}},
         {"algorithm": "fedpref", "supervised": {"normalise": "units", "warm_up": 0.6}},
+        {"algorithm": "fedpref", "fedpref": JOINING, "participation": 0.75},
+        {"algorithm": "cfl", "cfl": {**JOINING, "split": "earned"}, "participation": 0.75},
         {"algorithm": "fedavg", "supervised": {"normalise": "ends"}},
         {"algorithm": "ditto", "supervised": {"scalarisation": "tchebycheff", "ideal": "seen"}},
         {"algorithm": "matfl", "privacy": {"noise": 0.1}, "participation": 0.5},
