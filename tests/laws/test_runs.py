@@ -113,9 +113,10 @@ def test_2_one_fleet_or_many_whatever_the_scalarisation(kind):
             np.testing.assert_allclose(whole[name], other[name], rtol=1e-3, atol=1e-4)
 
 
-def test_2_one_fleet_or_many_where_hypernetworks_are_fused():
+@pytest.mark.parametrize("fusion", ["tuned", "weights"])
+def test_2_one_fleet_or_many_where_hypernetworks_are_fused(fusion):
     settings = {"algorithm": "hetpfl", "problem": "tiny-people"}
-    settings["hetpfl"] = {"front": "global", "fusion_share": 0.5}
+    settings["hetpfl"] = {"front": "global", "fusion": fusion, "fusion_share": 0.5}
     whole, *others = ends(settings, rounds=4)
     assert whole["fused.ready"].all()
     for other in others:
@@ -123,6 +124,7 @@ def test_2_one_fleet_or_many_where_hypernetworks_are_fused():
             np.testing.assert_allclose(whole[name], other[name], rtol=1e-3, atol=1e-4)
 
 
+WEIGHED = {"front": "global", "fusion": "weights", "fusion_share": 0.5}
 JOINING = {"threshold": 1e9, "patience": 1, "merge": "earned"}
 
 
@@ -133,6 +135,7 @@ JOINING = {"threshold": 1e9, "patience": 1, "merge": "earned"}
         {"algorithm": "praffl", "keep_scope": "federation", "problem": "tiny-crowd"},
         {"algorithm": "hetpfl", "problem": "tiny-crowd", "participation": 0.75},
         {"algorithm": "hetpfl", "hetpfl": {"front": "global", "fusion_share": 0.5}},
+        {"algorithm": "hetpfl", "hetpfl": WEIGHED, "participation": 0.75},
         {"algorithm": "fairfed", "fairfed": {"rule": "additive", "beta": 2.0}},
         {"algorithm": "fedfb", "keep_scope": "federation", "fedfb": {"alpha": 1.0}},
         {"algorithm": "lft-ensemble", "keep": "last"},
@@ -241,6 +244,16 @@ def test_6_private_stays_private(case, wires):
         for message in (one, other):
             message.statistics.pop("preferences", None)
         assert_equal(one, other)
+
+
+def test_6_private_stays_private_where_hypernetworks_are_weighed(wires):
+    """Hypernetworks leave as what is declared, all else of them stays."""
+    case = {"algorithm": "hetpfl", "problem": "tiny-people", "hetpfl": WEIGHED}
+    configuration = tiny(**case, rounds=4)
+    wire, models = overheard(configuration, wires)
+    assert_declared(wire, configuration, set(models))
+    names = set(wire.rounds[0].models or ())
+    assert {name.partition(".")[0] for name in names} == {"body", "fused", "upload"}
 
 
 def assert_declared(wire: Wire, configuration: Configuration, held: set[str]) -> None:
