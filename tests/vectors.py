@@ -353,6 +353,12 @@ HETPFL: dict[str, Any] = {
     "alpha_gradient": [0.011171, -0.030175],
     "alpha_after_adam_lr_0_05": [1.95, 1.05],
     "smooth_tchebycheff": [4.023245, 1.598139, 2.472102, 1.974077],
+    "fusion": {
+        "logits": [0.0, 1.098612],
+        "weights": [0.4, 0.6],
+        "hypernets": [1.0, 3.0],
+        "fused": 2.2,
+    },
 }
 
 CONDITIONED: dict[str, Any] = {

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -223,3 +224,79 @@ def test_an_earned_split_needs_groups(name):
     algorithm = make(name, {**settings, "split": "earned"})
     algorithm.mix(round_of(*groups, number=30))
     assert algorithm.diagnostics()["clusters"] == [[*range(6)], [*range(6, 12)]]
+
+
+# -- clusters that join again --------------------------------------------------------------
+
+
+def federation(name, directions, noise=0.5, clients=12, **settings):
+    """Yield the clusters of each round; updates are a direction per client and round, and noise.
+
+    Clients go on from what the server makes for them.
+    """
+    algorithm = make(name, {"threshold": 1e6, "patience": 2, **settings})
+    generator = np.random.default_rng(4)
+    models = fleet(np.zeros((clients, 200)).tolist())
+    for number, rows in enumerate(directions, start=1):
+        moves = np.array(rows) + noise * generator.standard_normal((clients, 200)) / np.sqrt(200)
+        sent = fleet((models["0"].numpy() + moves).tolist())
+        mixing = algorithm.mix(round_of(sent, models, number=number))["*"]
+        mixing.check(clients)
+        models = sent.mix(mixing.weights).select([mixing.route[c] for c in range(clients)])
+        yield algorithm.diagnostics()["clusters"]
+
+
+def towards(*places):
+    """One unit vector per client, along these axes of 200; a negative place points backwards."""
+    return [np.sign(place) * np.eye(200)[abs(place) - 1] for place in places]
+
+
+GROUPS, ALIKE, OPPOSED = ([1] * 6 + [2] * 6), [3] * 12, ([3] * 6 + [-3] * 6)
+HALVES = [[*range(6)], [*range(6, 12)]]
+
+
+@pytest.mark.parametrize("name", ["fedpref", "cfl"])
+@pytest.mark.parametrize("split", ["threshold", "earned"])
+def test_groups_that_come_to_agree_join_in_mid_course(name, split):
+    """Two groups for four rounds, then one: joined in the second round in which they agree."""
+    course = [towards(*GROUPS)] * 4 + [towards(*ALIKE)] * 4
+    found = list(federation(name, course, split=split, merge="earned"))
+    assert found[:5] == [[[*range(12)]], HALVES, HALVES, HALVES, HALVES]
+    assert found[5:] == [[[*range(12)]]] * 3
+    never = list(federation(name, course, split=split))
+    assert all(len(after) >= len(before) for before, after in pairwise(never))
+    assert len(never[-1]) >= 2
+
+
+@pytest.mark.parametrize("name", ["fedpref", "cfl"])
+def test_groups_with_opposite_aims_stay_apart(name):
+    course = [towards(*GROUPS)] * 4 + [towards(*OPPOSED)] * 4
+    assert list(federation(name, course, merge="earned"))[1:] == [HALVES] * 7
+
+
+@pytest.mark.parametrize("name", ["fedpref", "cfl"])
+def test_clusters_stay_whole_whose_sides_gain_together(name):
+    """Without the test of gains, stalled clusters of one aim fall apart."""
+    course = [towards(*ALIKE)] * 6
+    assert list(federation(name, course, merge="earned"))[-1] == [[*range(12)]]
+    assert len(list(federation(name, course))[-1]) >= 4
+
+
+@pytest.mark.parametrize("name", ["fedpref", "cfl"])
+def test_single_clients_join_others_again(name):
+    """Client 0 leaves, and is back in the second round in which it agrees with the others."""
+    others = [2, 2, 2, 2, 2]
+    course = [towards(1, *others)] * 3 + [towards(2, *others)] * 2
+    found = list(federation(name, course, clients=6, noise=0.3, merge="earned"))
+    assert found[1:] == [[[0], [1, 2, 3, 4, 5]]] * 3 + [[[0, 1, 2, 3, 4, 5]]]
+
+
+@pytest.mark.parametrize("name", ["fedpref", "cfl"])
+def test_clients_that_did_not_train_join_nobody(name):
+    algorithm = make(name, {"threshold": 1e6, "patience": 1, "merge": "earned"})
+    start, sent = fleet(np.zeros((12, 200)).tolist()), fleet(np.array(towards(*GROUPS)).tolist())
+    algorithm.mix(round_of(sent, start, number=30))
+    assert algorithm.diagnostics()["clusters"] == HALVES
+    for number in (31, 32):
+        algorithm.mix(round_of(start, start, number=number))
+        assert algorithm.diagnostics()["clusters"] == HALVES

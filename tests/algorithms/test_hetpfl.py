@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from copy import deepcopy
 from dataclasses import replace
 from typing import Any
 
@@ -14,9 +15,12 @@ from scipy.special import digamma
 from torch import nn
 from torch.func import functional_call
 
-from comity.algorithms import make
+from comity.algorithms import Round, make
 from comity.algorithms.hetpfl import Heterogeneous, HetPFL
+from comity.algorithms.hetpfl.model import shares
+from comity.algorithms.praffl import Hypernetwork
 from comity.core.fleet import Fleet
+from comity.core.mixing import Mixing, Pick
 from comity.core.phases import View
 from comity.core.rng import stream
 from comity.core.scalarisations import direction_of, smooth_tchebycheff
@@ -43,8 +47,12 @@ def hetpfl(**settings: Any) -> HetPFL:
     return algorithm
 
 
+def vector_of(values: list[float]) -> torch.Tensor:
+    return torch.tensor(values, dtype=torch.float64)
+
+
 def vector(name: str) -> torch.Tensor:
-    return torch.tensor(HETPFL[name], dtype=torch.float64)
+    return vector_of(HETPFL[name])
 
 
 def sampling(**values: list[float]) -> dict[str, torch.Tensor]:
@@ -185,10 +193,18 @@ def test_hypernetworks_and_samplings_stay_and_wait_for_their_client():
     assert_private_stays("hetpfl", "hyper.", "sampling.")
 
 
-def federation(**settings: Any) -> Iterator[tuple[int, Fleet, Fleet, Fleet]]:
+def federation(
+    absences: Sequence[Any] = (), **settings: Any
+) -> Iterator[tuple[int, Fleet, Fleet, Fleet]]:
     """Yield number, received, trained and sent models of each round of four clients."""
     configuration = tiny(
-        problem="tiny-answers", algorithm="hetpfl", chunk=4, hetpfl=settings, keep="last", rounds=4
+        problem="tiny-answers",
+        algorithm="hetpfl",
+        chunk=4,
+        hetpfl=settings,
+        keep="last",
+        rounds=4,
+        absences=absences,
     )
     sent: list[Fleet] = []
     original = Clients.round
@@ -247,6 +263,138 @@ def test_a_mean_is_made_in_the_last_round():
             wanted = own[name.removeprefix("fused.")].mean(dim=0)
             torch.testing.assert_close(last[name][1], wanted)
     assert not torch.equal(rounds[4][0]["body.0.weight"], own["body.0.weight"])
+
+
+# -- weights that depend on the preference -------------------------------------------------
+
+WEIGHTS = {"front": "global", "fusion": "weights"}
+
+
+def test_the_weights_of_the_specification():
+    fusion = HETPFL["fusion"]
+    found = shares(torch.tensor(fusion["logits"], dtype=torch.float64))
+    np.testing.assert_allclose(found, fusion["weights"], atol=1e-6)
+    assert found @ vector_of(fusion["hypernets"]) == pytest.approx(fusion["fused"], abs=1e-6)
+
+
+def weighed() -> tuple[Heterogeneous, list[Hypernetwork]]:
+    """A module with three unlike hypernetworks that is ready to weigh them, and these."""
+    _, _, module, _ = fleet_of(hetpfl(**WEIGHTS), ANSWERS)
+    assert isinstance(module, Heterogeneous)
+    assert module.fused is not None
+    assert module.bank is not None
+    torch.manual_seed(3)
+    hypers = [deepcopy(module.hyper) for _ in range(3)]
+    for hyper in hypers:
+        for parameter in hyper.parameters():
+            torch.nn.init.normal_(parameter)
+    for name, stacked in module.bank.named_parameters():
+        stacked.data = torch.stack([hyper.get_parameter(name).detach() for hyper in hypers])
+    module.fused.ready.data.fill_(1.0)
+    return module, hypers
+
+
+def test_a_head_is_that_of_hypernetworks_mixed_by_other_code():
+    module, hypers = weighed()
+    assert module.fused is not None
+    first, _, last = module.fused.weigher
+    torch.nn.init.normal_(last.weight)
+    last.bias.data = torch.tensor([-3.0, 0.0, 3.0])
+    importance = torch.tensor([[0.2, 0.8], [0.5, 0.5], [0.9, 0.1]])
+    together = module.head(importance)
+    for place, one in enumerate(importance):
+        direction = direction_of(one, module.least)
+        hidden = (first.weight @ direction + first.bias).clamp(min=0)
+        raw = 1 / (1 + torch.exp(-(last.weight @ hidden + last.bias)))
+        weights = raw / raw.sum()
+        assert weights.max() > weights.min() + 0.02
+        mixed = deepcopy(module.hyper)
+        for name, parameter in mixed.named_parameters():
+            values = [hyper.get_parameter(name) for hyper in hypers]
+            parameter.data = sum(w * v for w, v in zip(weights, values, strict=True)).detach()
+        for found, alone, wanted in zip(together, module.head(one), mixed(direction), strict=True):
+            torch.testing.assert_close(found[place], wanted, rtol=1e-4, atol=1e-5)
+            torch.testing.assert_close(alone, wanted, rtol=1e-4, atol=1e-5)
+
+
+def test_all_clients_weigh_the_same_at_first():
+    """Then the fused hypernetwork is the plain mean."""
+    module, hypers = weighed()
+    mean = deepcopy(module.hyper)
+    for name, parameter in mean.named_parameters():
+        parameter.data = torch.stack([h.get_parameter(name) for h in hypers]).mean(dim=0).detach()
+    one = torch.tensor([0.3, 0.7])
+    for found, wanted in zip(module.head(one), mean(direction_of(one, module.least)), strict=True):
+        torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-5)
+
+
+def test_hypernetworks_go_to_everybody_once_and_all_train_their_weights():
+    rounds = {number: rest for number, *rest in federation(**WEIGHTS)}
+    names = [name for name in rounds[1][1] if name.startswith("bank.")]
+    assert names
+    for number in (1, 2):
+        start, trained, sent = rounds[number]
+        for name in names:
+            upload = name.replace("bank.", "upload.")
+            assert torch.equal(sent[upload], start[upload]), "it says nothing about its client"
+            assert torch.equal(sent[upload][0], sent[upload][3])
+    own, sent = rounds[3][1:]
+    received, trained, tuned = rounds[4]
+    last = rounds[5][0]
+    for name in names:
+        hypers = own[name.replace("bank.", "hyper.")]
+        assert torch.equal(sent[name.replace("bank.", "upload.")], hypers)
+        assert not torch.equal(hypers[0], hypers[1])
+        for models in (received, trained, last):
+            assert all(torch.equal(bank, hypers) for bank in models[name]), "one per client"
+        assert name not in tuned.tensors, "what a client was given does not travel"
+    moved = [name for name in trained if not torch.equal(trained[name], received[name])]
+    assert moved
+    assert all(name.startswith("fused.weigher.") for name in moved), "all else stands still"
+    assert "fused.weigher.2.bias" in moved
+    for name in moved:
+        torch.testing.assert_close(last[name][2], tuned[name].mean(dim=0))
+
+
+def picked(present: list[int], ready: float, clients: int = 5) -> Pick:
+    tensors = {"body.w": torch.zeros(5, 2), "upload.w": torch.arange(10.0).reshape(5, 2)}
+    fleet = Fleet({**tensors, "fused.ready": torch.full((5, 1), ready)})
+    ids = tuple(range(clients))
+    round = Round(3, ids, ids, fleet, fleet, np.ones(clients), asked=clients).only(present)
+    mixings = hetpfl(**WEIGHTS).mix(round)
+    assert isinstance(mixings["*"], Mixing)
+    pick = mixings["upload.*"]
+    assert isinstance(pick, Pick)
+    pick.check(len(present))
+    return pick
+
+
+def test_the_places_of_absent_clients_are_taken_by_others_and_nothing_changes_afterwards():
+    assert picked([0, 1, 2, 3, 4], 0.0).givers.tolist() == [[0, 1, 2, 3, 4]]
+    absent = picked([1, 4], 0.0)  # rows 0 and 1; clients 0, 2, 3 are replaced in turn
+    assert absent.givers.tolist() == [[0, 0, 0, 1, 1]]
+    assert set(absent.route) == {0, 1, 2, 3, 4}
+    assert picked([1, 4], 1.0).route == {}
+
+
+def test_who_was_absent_gets_what_the_others_got():
+    """Client 0 misses the third of four rounds, in which hypernetworks are handed over."""
+    rounds = {number: rest for number, *rest in federation(absences=[[3, 0, "round"]], **WEIGHTS)}
+    own, last = rounds[3][1], rounds[5][0]
+    for name in (name for name in last if name.startswith("bank.")):
+        hypers = own[name.replace("bank.", "hyper.")]
+        assert torch.equal(last[name][0], last[name][2])
+        assert torch.equal(last[name][0], hypers[[1, 1, 2, 3]])
+    assert last["fused.ready"].all()
+
+
+def test_weights_need_a_server_and_exact_models():
+    algorithm = hetpfl(**WEIGHTS)
+    assert "hypernetworks of all" in algorithm.needs_server
+    assert "hypernetworks of all" in algorithm.needs_exact(ANSWERS)
+    for settings in ({"fusion": "weights"}, {"front": "global"}):
+        assert not hetpfl(**settings).needs_server
+        assert not hetpfl(**settings).needs_exact(ANSWERS)
 
 
 def test_the_fused_hypernetwork_predicts_once_there_is_one():

@@ -151,6 +151,9 @@ def test_what_no_noise_covers_is_refused():
         tiny(**private, attack="size:1")
     with pytest.raises(UserError, match=r"fedcmoo asks clients for gradients"):
         tiny(**private, algorithm="fedcmoo")
+    weighed = {"front": "global", "fusion": "weights"}
+    with pytest.raises(UserError, match=r"hetpfl hands the hypernetworks of all clients"):
+        tiny(**private, algorithm="hetpfl", hetpfl=weighed)
     assert tiny(**private, algorithm="praffl").keep_scope == "client"
 
 

@@ -1,6 +1,8 @@
-"""Clusters that only get finer, followed round by round."""
+"""Clusters that split and join, followed round by round."""
 
 from __future__ import annotations
+
+import json
 
 import numpy as np
 import pytest
@@ -11,6 +13,7 @@ from comity.core.clusters import (
     adjusted_rand,
     chance,
     common_loads,
+    gains,
     is_small,
     separation,
     size,
@@ -176,6 +179,139 @@ def test_a_client_unlike_all_others_and_three_clients_are_no_structure():
     generator = np.random.default_rng(0)
     assert chance(blocks([1, 7], 0.5, 0.05), spectral_bipartition, generator) > 0.05
     assert chance(blocks([1, 2], 0.9, -0.9), spectral_bipartition, generator) == 1.0
+
+
+# -- clusters that join again --------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("sizes", "inside", "across", "gain"),
+    [
+        # noise 0.2 and 0.4; squared distance 1.4 - 2 * 0.65 = 0.1: (2*0.2 + 2*0.4 - 4*0.1) / 4
+        ((2, 2), (0.8, 0.6), 0.65, 0.2),
+        # the same noise, distance 0.4: (1.2 - 4 * 0.4) / 4
+        ((2, 2), (0.8, 0.6), 0.5, -0.1),
+        # a single client is taken to be as the usual 0.5: distance 0.2, (3*0.5 + 1*0.1 - 3*0.2) / 4
+        ((1, 3), (None, 0.9), 0.6, 0.25),
+        # two single clients: distance 0.6, (0.5 + 0.5 - 0.6) / 2
+        ((1, 1), (None, None), 0.2, 0.2),
+        # nothing in common inside is no length below zero: noise 1, distance 0 - 2 * 0.1
+        ((2, 2), (-0.3, -0.3), 0.1, (2 + 2 + 4 * 0.2) / 4),
+        ((2, 2), (0.8, 0.6), -0.1, -np.inf),
+    ],
+)
+def test_the_gain_of_two_clusters_computed_by_hand(sizes, inside, across, gain):
+    first, second = np.arange(sizes[0]), sizes[0] + np.arange(sizes[1])
+    matrix = np.full((sum(sizes), sum(sizes)), across)
+    for rows, value in zip((first, second), inside, strict=True):
+        if value is not None:
+            matrix[np.ix_(rows, rows)] = value
+    np.fill_diagonal(matrix, 1.0)
+    found = gains(matrix, [first, second], usual=0.5)
+    assert found[0, 1] == found[1, 0] == pytest.approx(gain)
+
+
+@pytest.mark.parametrize("angle", [0.3, 0.6, 1.2])
+def test_the_gain_is_what_means_come_closer_to_the_directions(angle):
+    """Errors of separate means less those of a common one, summed over clients, by drawing."""
+    generator, width, (a, b) = np.random.default_rng(5), 4000, (3, 5)
+    directions = np.zeros((2, width))
+    directions[:, 0] = 0.8
+    directions[1, :2] = 0.8 * np.cos(angle), 0.8 * np.sin(angle)
+    own = np.repeat(directions, (a, b), axis=0)
+    closer, estimated = [], []
+    for _ in range(40):
+        updates = own + generator.standard_normal(own.shape) * 0.6 / np.sqrt(width)
+        unit = updates / np.linalg.norm(updates, axis=1, keepdims=True)
+        apart = np.repeat([unit[:a].mean(axis=0), unit[a:].mean(axis=0)], (a, b), axis=0)
+        closer.append(np.square(apart - own).sum() - np.square(unit.mean(axis=0) - own).sum())
+        estimated.append(gains(unit @ unit.T, [np.arange(a), a + np.arange(b)], 0.0)[0, 1])
+    assert np.mean(estimated) == pytest.approx(np.mean(closer), abs=0.02)
+    assert (np.mean(closer) > 0) == (angle < 0.5)
+
+
+APART = [[0, 1], [2, 3], [4, 5]]
+
+
+def three_pairs():
+    clusters = Clusters(range(6))
+    clusters.members, clusters.waited = [list(pair) for pair in APART], [1, 1, 1]
+    return clusters
+
+
+def similarities(first_second, first_third, second_third):
+    """Three pairs of clients: 0.6 inside, and these values across."""
+    matrix = blocks([2, 2, 2], 0.6, 0.0)
+    across = {(0, 1): first_second, (0, 2): first_third, (1, 2): second_third}
+    for (one, other), value in across.items():
+        matrix[2 * one : 2 * one + 2, 2 * other : 2 * other + 2] = value
+        matrix[2 * other : 2 * other + 2, 2 * one : 2 * one + 2] = value
+    return matrix
+
+
+def test_the_pair_that_gains_most_joins_first_and_one_pair_per_round():
+    """All pairs gain from a similarity of 0.4 on: 2 * 0.6 - 2 * 0.4 = 0.4 / 2 + 0.4 / 2."""
+    clusters, matrix = three_pairs(), similarities(0.5, 0.55, 0.45)
+    clusters.compare(range(6), matrix)
+    assert clusters.usual == pytest.approx(0.6)
+    clusters.join(range(6), matrix, patience=1)
+    assert (clusters.members, clusters.waited) == ([[0, 1, 4, 5], [2, 3]], [0, 1])
+    clusters.join(range(6), matrix, patience=1)
+    assert clusters.members == [[0, 1, 2, 3, 4, 5]]
+    clusters = three_pairs()
+    clusters.compare(range(6), matrix)
+    clusters.join(range(6), similarities(0.39, 0.1, -0.6), patience=1)
+    assert clusters.members == APART
+
+
+def test_clusters_join_after_so_many_rounds_in_a_row():
+    alike, unlike = similarities(0.5, 0.0, 0.0), similarities(0.3, 0.0, 0.0)
+    clusters = three_pairs()
+    clusters.compare(range(6), alike)
+    for matrix in (alike, alike, unlike, alike, alike):
+        clusters.join(range(6), matrix, patience=3)
+        assert clusters.members == APART
+    copy = Clusters(range(6))
+    copy.load(json.loads(json.dumps(clusters.state())))
+    for each in (clusters, copy):
+        each.join(range(6), alike, patience=3)
+        assert each.members == [[0, 1, 2, 3], [4, 5]]
+    assert clusters.state() == copy.state()
+
+
+def test_rounds_in_which_a_cluster_is_absent_do_not_count():
+    alike = similarities(0.5, 0.0, 0.0)
+    clusters = three_pairs()
+    clusters.compare(range(6), alike)
+    clusters.join(range(6), alike, patience=2)
+    clusters.join([2, 3, 4, 5], alike[2:, 2:], patience=2)
+    assert clusters.members == APART
+    clusters.join([0, 2], alike[np.ix_([0, 2], [0, 2])], patience=2)  # one client of each
+    assert clusters.members == [[0, 1, 2, 3], [4, 5]]
+
+
+def test_a_split_ends_what_a_cluster_has_gained_with_others():
+    alike = similarities(0.5, 0.0, 0.0)
+    clusters = three_pairs()
+    clusters.compare(range(6), alike)
+    clusters.join(range(6), alike, patience=2)
+    assert clusters.gained == {((0, 1), (2, 3)): 1}
+    clusters.refine([0, 1], always(True), halves, patience=1)
+    clusters.join([4, 5], alike[4:, 4:], patience=2)
+    assert clusters.gained == {}
+
+
+def test_single_clients_join_by_what_was_usual_inside_clusters():
+    """Two single clients gain if 2 * usual - 1 < their similarity."""
+    clusters = Clusters(range(2))
+    clusters.compare([0, 1], blocks([2], 0.7, 0.0))
+    clusters.members, clusters.waited = [[0], [1]], [0, 0]
+    for similarity, members in ((0.39, [[0], [1]]), (0.41, [[0, 1]])):
+        matrix = blocks([2], similarity, 0.0)
+        clusters.compare([0, 1], matrix)
+        assert clusters.usual == pytest.approx(0.7)
+        clusters.join([0, 1], matrix, patience=1)
+        assert clusters.members == members
 
 
 @pytest.mark.parametrize("seed", range(20))

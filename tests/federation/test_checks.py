@@ -208,6 +208,15 @@ def test_an_update_beyond_ten_thousand_medians_is_no_update(values, sound):
     assert len(events) == len(values) - sum(sound)
 
 
+def test_a_long_update_is_noticed_beside_models_that_are_delivered_stacked():
+    """Of those a client makes its own; of all others its update is measured from the start."""
+    far = 2 * FACTOR
+    models = {"a": torch.tensor([far, far + 1, far + 3 * FACTOR]), "b": torch.ones(3)}
+    update = replace(sent(1, 1, 1), models=Fleet({k: t[:, None] for k, t in models.items()}))
+    start = Fleet({"a": torch.full((3, 1), far), "b": torch.ones(3, 4, 1)})
+    assert checks(clients=3).sound(update, start, 1, []).tolist() == [True, True, False]
+
+
 def rounds_of(*rounds: dict[int, float], clients: int = 4) -> list[list[bool]]:
     """Which senders of each round are sound, by the lengths that they sent."""
     guarding, outcomes = checks(clients=clients), []

@@ -310,6 +310,10 @@ ENCODED: dict[str, dict[str, Any]] = {
     "survey": {"problem": "tiny-people", "algorithm": "fedcmoo"},
     "objectives apart": {"problem": "tiny-people", "algorithm": "fsmgda"},
     "stacked models": {"problem": "tiny-people", "algorithm": "fedfomo"},
+    "one stacked group": {
+        "problem": "tiny-people", "algorithm": "hetpfl",
+        "hetpfl": {"front": "global", "fusion": "weights", "fusion_share": 0.5},
+    },
     "some take part": {"problem": "tiny-people", "algorithm": "fedrep", "participation": 0.5},
 }  # fmt: skip
 

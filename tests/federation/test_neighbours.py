@@ -136,6 +136,10 @@ REFUSED = {
     "step": ({"algorithm": "fedmgda-plus"}, "steps from one model that all clients hold"),
     "objectives apart": ({"algorithm": "fsmgda"}, "steps from one model"),
     "whole models": ({"algorithm": "fedfomo"}, "several models of others"),
+    "all hypernetworks": (
+        {"algorithm": "hetpfl", "hetpfl": {"front": "global", "fusion": "weights"}},
+        "hands everybody the hypernetworks of all",
+    ),
     "ensemble": ({"algorithm": "lft-ensemble"}, "hands the models of all clients to everybody"),
     "pooled": ({"algorithm": "agnostic-fair-pooled"}, "pools the data"),
     "public average": (

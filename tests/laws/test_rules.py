@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from functools import cache
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -368,3 +369,69 @@ def test_server_state_survives_a_file(seed, name):
     assert saved(first.state()) == saved(second.state())
     for key, mixing in wanted.items():
         np.testing.assert_array_equal(mixing.weights, found[key].weights)
+
+
+JOINING = {"threshold": 1e9, "patience": 1, "merge": "earned"}
+"""Every cluster has stalled in every round, and joins as soon as it gains."""
+
+
+def course(name: str, seed: int, clients: int, presence: float = 1.0) -> list[Round]:
+    """Six rounds in which clients take part by chance; updates go along one line, either way."""
+    rng, rounds = np.random.default_rng(seed), []
+    for number in range(1, 7):
+        round = random_round(int(rng.integers(2**30)), clients, name, number)
+        signs = torch.as_tensor(rng.choice([-1.0, 1.0], clients), dtype=torch.float32)
+        sent = {}
+        for key, tensor in round.sent.tensors.items():
+            line = tensor[0] - round.start[key][0]
+            sent[key] = tensor + torch.einsum("c,...->c...", signs, line)
+        present = np.flatnonzero(rng.random(clients) < presence).tolist() or [0]
+        rounds.append(replace(round, sent=Fleet(sent)).only(present))
+    return rounds
+
+
+@pytest.mark.parametrize("name", ["fedpref", "cfl"])
+@settings(deadline=None, max_examples=20)
+@given(seed=st.integers(0, 2**30), clients=st.integers(3, 6))
+def test_3_no_favourites_where_clusters_join(name, seed, clients):
+    """Relabelled clients end in the same clusters under their new names."""
+    plain, renamed = make(name, JOINING), make(name, JOINING)
+    order = np.random.default_rng(seed).permutation(clients)
+    for round in course(name, seed, clients):
+        plain.mix(round)
+        renamed.mix(relabelled(name, round, order))
+        old = {frozenset(order[members].tolist()) for members in renamed.diagnostics()["clusters"]}
+        assert old == {frozenset(members) for members in plain.diagnostics()["clusters"]}
+
+
+@pytest.mark.parametrize("name", ["fedpref", "cfl"])
+@settings(deadline=None, max_examples=20)
+@given(seed=st.integers(0, 2**30), clients=st.integers(1, 6))
+def test_4_5_and_7_where_clusters_join(name, seed, clients):
+    """Weights are honest, absent clusters stay as they are, and a file holds all of the state."""
+    algorithm, before = make(name, JOINING), [list(range(clients))]
+    for round in course(name, seed, clients, presence=0.7):
+        restarted = make(name, JOINING)
+        restarted.load(restored(saved(algorithm.state())))
+        mixing = algorithm.mix(round)["*"]
+        mixing.check(len(round.participants))
+        np.testing.assert_array_equal(restarted.mix(round)["*"].weights, mixing.weights)
+        assert saved(restarted.state()) == saved(algorithm.state())
+        clusters = algorithm.diagnostics()["clusters"]
+        assert sorted(client for members in clusters for client in members) == [*range(clients)]
+        absent = [members for members in before if not set(members) & set(round.participants)]
+        assert all(members in clusters for members in absent)
+        before = clusters
+
+
+@pytest.mark.parametrize("name", ["fedpref", "cfl"])
+@pytest.mark.parametrize("presence", [1.0, 0.7])
+def test_clusters_join_in_the_rounds_of_these_laws(name, presence):
+    joined = 0
+    for seed in range(10):
+        algorithm, counts = make(name, JOINING), [1]
+        for round in course(name, seed, 5, presence):
+            algorithm.mix(round)
+            counts.append(len(algorithm.diagnostics()["clusters"]))
+        joined += any(after < before for before, after in pairwise(counts))
+    assert joined > 3

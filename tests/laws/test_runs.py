@@ -113,14 +113,19 @@ def test_2_one_fleet_or_many_whatever_the_scalarisation(kind):
             np.testing.assert_allclose(whole[name], other[name], rtol=1e-3, atol=1e-4)
 
 
-def test_2_one_fleet_or_many_where_hypernetworks_are_fused():
+@pytest.mark.parametrize("fusion", ["tuned", "weights"])
+def test_2_one_fleet_or_many_where_hypernetworks_are_fused(fusion):
     settings = {"algorithm": "hetpfl", "problem": "tiny-people"}
-    settings["hetpfl"] = {"front": "global", "fusion_share": 0.5}
+    settings["hetpfl"] = {"front": "global", "fusion": fusion, "fusion_share": 0.5}
     whole, *others = ends(settings, rounds=4)
     assert whole["fused.ready"].all()
     for other in others:
         for name in whole:
             np.testing.assert_allclose(whole[name], other[name], rtol=1e-3, atol=1e-4)
+
+
+WEIGHED = {"front": "global", "fusion": "weights", "fusion_share": 0.5}
+JOINING = {"threshold": 1e9, "patience": 1, "merge": "earned"}
 
 
 @pytest.mark.parametrize(
@@ -130,11 +135,14 @@ def test_2_one_fleet_or_many_where_hypernetworks_are_fused():
         {"algorithm": "praffl", "keep_scope": "federation", "problem": "tiny-crowd"},
         {"algorithm": "hetpfl", "problem": "tiny-crowd", "participation": 0.75},
         {"algorithm": "hetpfl", "hetpfl": {"front": "global", "fusion_share": 0.5}},
+        {"algorithm": "hetpfl", "hetpfl": WEIGHED, "participation": 0.75},
         {"algorithm": "fairfed", "fairfed": {"rule": "additive", "beta": 2.0}},
         {"algorithm": "fedfb", "keep_scope": "federation", "fedfb": {"alpha": 1.0}},
         {"algorithm": "lft-ensemble", "keep": "last"},
         {"algorithm": "lft-fedavg", "sizes": "8,4,2,1", "supervised": {"local_epochs": 2}},
         {"algorithm": "fedpref", "supervised": {"normalise": "units", "warm_up": 0.6}},
+        {"algorithm": "fedpref", "fedpref": JOINING, "participation": 0.75},
+        {"algorithm": "cfl", "cfl": {**JOINING, "split": "earned"}, "participation": 0.75},
         {"algorithm": "fedavg", "supervised": {"normalise": "ends"}},
         {"algorithm": "ditto", "supervised": {"scalarisation": "tchebycheff", "ideal": "seen"}},
         {"algorithm": "matfl", "privacy": {"noise": 0.1}, "participation": 0.5},
@@ -236,6 +244,16 @@ def test_6_private_stays_private(case, wires):
         for message in (one, other):
             message.statistics.pop("preferences", None)
         assert_equal(one, other)
+
+
+def test_6_private_stays_private_where_hypernetworks_are_weighed(wires):
+    """Hypernetworks leave as what is declared, all else of them stays."""
+    case = {"algorithm": "hetpfl", "problem": "tiny-people", "hetpfl": WEIGHED}
+    configuration = tiny(**case, rounds=4)
+    wire, models = overheard(configuration, wires)
+    assert_declared(wire, configuration, set(models))
+    names = set(wire.rounds[0].models or ())
+    assert {name.partition(".")[0] for name in names} == {"body", "fused", "upload"}
 
 
 def assert_declared(wire: Wire, configuration: Configuration, held: set[str]) -> None:

@@ -262,6 +262,21 @@ def test_clusters_are_compared_with_groups_of_equal_preferences(made: Callable[.
     assert "equal preferences: 0.00 (round 1), 1.00 (round 2), 0.55 (round 4)." in page
 
 
+def test_a_round_in_which_one_cluster_splits_and_two_join_counts(made: Callable[..., Run]) -> None:
+    """The number of clusters stays the same: three in rounds 4 and 5."""
+    kept, joined = [[8.2, -3.0]] * 5, [[0, 2, 4], [1], [3]]
+    history = [*clustered()[:4], entry(5, kept, clusters=joined), entry(6, kept, clusters=joined)]
+    shared = [[0.3, 0.7] if client % 2 else [0.6, 0.4] for client in range(5)]
+    run = made(kept, history, rounds=5, preferences=shared)
+    # in round 5 three of the four pairs are together: (3 - 4 * 3 / 10) / (3.5 - 4 * 3 / 10)
+    found = agreement(run)
+    assert found == {1: 0.0, 2: 1.0, 4: pytest.approx(6 / 11), 5: pytest.approx(1.8 / 2.3)}
+    figure = clusters(run)
+    assert figure is not None
+    numbers = [label.get_text() for label in figure.axes[0].child_axes[0].get_xticklabels()]
+    assert numbers == ["1", "2", "3", "3"]
+
+
 def test_without_shared_preferences_clusters_are_only_counted(made: Callable[..., Run]) -> None:
     preferences = np.column_stack([WEIGHTS, 1 - WEIGHTS]).tolist()
     run = made([[8.2, -3.0]] * 5, clustered(), rounds=4, preferences=preferences)

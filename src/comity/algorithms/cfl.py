@@ -25,7 +25,7 @@ from comity.settings import setting
     communication="the model, both ways",
 )
 class CFL(Clustered):
-    """Train jointly; split a cluster for good once its mean update has stalled."""
+    """Train jointly; split a cluster once its mean update has stalled: for good, by default."""
 
     personal: ClassVar[bool] = False
 
@@ -43,9 +43,9 @@ class CFL(Clustered):
     )
 
     def mix(self, round: Round) -> Mapping[str, Mixing]:
-        clusters = self._partition(round)
         grams = round.sent.gram(round.start)
         gram: FloatArray = sum(grams.values(), np.zeros(()))
+        clusters = self._partition(round, lambda: cosine(gram))
         norms = np.sqrt(gram.diagonal())
 
         def stalled(rows: IntArray) -> bool | None:
@@ -72,6 +72,7 @@ class CFL(Clustered):
             split,
             patience=self.patience if self.rule == "patience" else 1,
         )
+        self._join(round, self.patience)
         weights: list[FloatArray] = []
         route: dict[int, int] = {}
         for members in clusters.members:

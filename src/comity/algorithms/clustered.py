@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import PrivateAttr
 
 from comity.algorithms.base import Algorithm, Round
-from comity.core.clusters import Clusters, Norm, Split, Threshold, chance, is_small, size
+from comity.core.clusters import Clusters, Norm, Split, Threshold, chance, gains, is_small, size
 from comity.core.rng import stream
 from comity.core.typing import FloatArray, IntArray
 from comity.settings import setting
@@ -64,14 +64,47 @@ class Clustered(Algorithm):
         at_least=0.005,
         below=1,
     )
+    merge: Literal["never", "earned"] = setting(
+        "never",
+        "earned: join two clusters whose clients gain by it for `patience` rounds in a row, and "
+        "split none whose sides gain by staying together",
+    )
 
     _clusters: Clusters | None = PrivateAttr(None)
+    _likeness: FloatArray | None = PrivateAttr(None)
 
-    def _partition(self, round: Round) -> Clusters:
-        """Return the present partition; in the first round all clients are together."""
+    def _partition(self, round: Round, likeness: Callable[[], FloatArray]) -> Clusters:
+        """Return the present partition; in the first round all clients are together.
+
+        Args:
+            round: The present round.
+            likeness: Returns the similarities of all updates, each measured from the model that
+                its client started from; called where clusters may merge.
+        """
         if self._clusters is None:
             self._clusters = Clusters(round.clients)
+        if self.merge == "earned":
+            self._likeness = likeness()
+            self._clusters.compare(round.participants, self._likeness)
         return self._clusters
+
+    def _join(self, round: Round, patience: int) -> None:
+        """Join the two clusters that gain most by it, where clusters may merge.
+
+        Args:
+            round: The present round.
+            patience: Rounds in a row in which they must have gained.
+        """
+        if self._clusters is not None and self._likeness is not None:
+            moved = np.flatnonzero(round.sent.distance(round.start) > 1e-8)
+            participants = [round.participants[row] for row in moved]
+            self._clusters.join(participants, self._likeness[np.ix_(moved, moved)], patience)
+
+    def _gains(self, sides: Sequence[IntArray]) -> bool:
+        """Return whether two sides of a cluster gain by staying together, where they may merge."""
+        if self._clusters is None or self._likeness is None or self._clusters.usual is None:
+            return False
+        return bool(gains(self._likeness, sides, self._clusters.usual)[0, 1] > 0)
 
     def _is_small(
         self,
@@ -102,7 +135,7 @@ class Clustered(Algorithm):
         similarity: FloatArray,
         bipartition: Callable[[FloatArray], Split],
     ) -> Split:
-        """Return the two sides of a stalled cluster; None if a split is not earned.
+        """Return the two sides of a stalled cluster; None if it is to stay whole.
 
         Args:
             round: The present round.
@@ -111,7 +144,9 @@ class Clustered(Algorithm):
             bipartition: The rule that cuts a similarity matrix in two.
         """
         sides = bipartition(similarity)
-        if sides is None or self.split == "threshold":
+        if sides is None or self._gains([rows[side] for side in sides]):
+            return None
+        if self.split == "threshold":
             return sides
         generator = stream(
             round.seed, "earned-split", round.number, round.participants[int(rows[0])]

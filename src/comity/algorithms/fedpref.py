@@ -12,6 +12,7 @@ from comity.algorithms.base import Round
 from comity.algorithms.clustered import Clustered, by_client
 from comity.algorithms.registry import algorithm
 from comity.core.clusters import Split, Threshold
+from comity.core.fleet import Fleet
 from comity.core.mixing import Mixing, spectral_bipartition
 from comity.core.typing import FloatArray, IntArray
 from comity.settings import setting
@@ -48,7 +49,7 @@ class FedPref(Clustered):
     _known: dict[tuple[int, ...], FloatArray] = PrivateAttr(default_factory=dict)
 
     def mix(self, round: Round) -> Mapping[str, Mixing]:
-        clusters = self._partition(round)
+        clusters = self._partition(round, lambda: self._compare(round.sent, round.start))
         self._known.clear()
         self._similarities = by_client(
             round, clusters.members, lambda rows: self._similarity(round, rows)
@@ -60,6 +61,7 @@ class FedPref(Clustered):
                 lambda rows: self._split(round, rows),
                 self.patience,
             )
+            self._join(round, self.patience)
         weights = np.zeros((len(round.participants), len(round.participants)))
         for members in clusters.members:
             rows = np.flatnonzero(np.isin(round.participants, members))
@@ -87,11 +89,11 @@ class FedPref(Clustered):
         """
         key = tuple(rows.tolist())
         if key not in self._known:
-            self._known[key] = self._compare(round, rows)
+            reference = round.start.select(rows).mean()
+            self._known[key] = self._compare(round.sent.select(rows), reference)
         return self._known[key]
 
-    def _compare(self, round: Round, rows: IntArray) -> FloatArray:
-        reference, sent = round.start.select(rows).mean(), round.sent.select(rows)
+    def _compare(self, sent: Fleet, reference: Fleet) -> FloatArray:
         if self.similarity == "layer":
             reference, sent = reference.layers(), sent.layers()
         return sent.similarity(reference, self.top_r)

@@ -19,7 +19,7 @@ from comity.algorithms.base import Algorithm, Need, Round
 from comity.algorithms.fairbatch import public_average
 from comity.algorithms.parts import linear
 from comity.algorithms.registry import algorithm
-from comity.core.mixing import Mixing
+from comity.core.mixing import Mixing, Pick
 from comity.core.phases import Batch, Draw, Phase, View
 from comity.core.preferences import equidistant
 from comity.core.rng import stream
@@ -212,7 +212,7 @@ class PraFFL(Algorithm):
         direction = direction_of(importance, self.lambda_min)
         return smooth_tchebycheff(losses, direction, self.smoothing).mean(), losses
 
-    def mix(self, round: Round) -> Mapping[str, Mixing]:
+    def mix(self, round: Round) -> Mapping[str, Mixing | Pick]:
         if self.weighting == "public" and len(round.participants) > 1:
             return {"*": public_average(round.sizes, round, divisor=round.sizes[1:].sum())}
         weights = round.sizes if self.weighting != "mean" else np.ones(len(round.participants))

@@ -1,4 +1,4 @@
-"""A partition of the clients that only gets finer, and the rules by which CFL and FedPref split."""
+"""A partition of the clients, and the rules by which clusters of CFL and FedPref split and join."""
 
 from __future__ import annotations
 
@@ -137,6 +137,36 @@ def chance(
     return count / (_DRAWS + 1)
 
 
+def gains(similarity: FloatArray, clusters: Sequence[IntArray], usual: float) -> FloatArray:
+    """Return what each pair of clusters gains if both use the mean of all their updates (k x k).
+
+    Updates are unit vectors: a direction of the cluster and noise. A mean over more clients has
+    less noise, a mean over two clusters is off the direction of each. With a and b clients, mean
+    similarities W_A and W_B of pairs inside, C of pairs across, noise is N = 1 − W, the squared
+    distance of the two directions D = W_A + W_B − 2C, and the squared errors of all a + b clients
+    together shrink by (b N_A + a N_B − a b D) / (a + b): D must be less than N_A/a + N_B/b.
+    Clusters with opposite updates, C ≤ 0, gain nothing (−∞).
+
+    Args:
+        similarity: Cosines of the clients' updates (n x n).
+        clusters: Indices of the clients of each cluster, at least one per cluster.
+        usual: Mean similarity inside a cluster, for clusters with a single client.
+    """
+    belongs = np.zeros((len(clusters), len(similarity)))
+    for row, members in zip(belongs, clusters, strict=True):
+        row[members] = 1.0
+    counts = belongs.sum(axis=1)
+    sums = belongs @ similarity @ belongs.T
+    pairs = counts * (counts - 1)
+    inside = np.where(pairs > 0, (sums.diagonal() - counts) / np.maximum(pairs, 1), usual)
+    inside = np.clip(inside, 0.0, None)  # the squared length of a direction
+    across = sums / np.outer(counts, counts)
+    distance = inside[:, None] + inside[None] - 2 * across
+    a, b, noise = counts[:, None], counts[None], 1.0 - inside
+    gain = (b * noise[:, None] + a * noise[None] - a * b * distance) / (a + b)
+    return np.where(across > 0, gain, -np.inf)
+
+
 def labels_of(partition: Sequence[Sequence[int]], clients: int) -> IntArray:
     """Return the number of each client's cluster.
 
@@ -181,11 +211,15 @@ class Clusters:
     Attributes:
         members: Sorted client ids, one list per cluster.
         waited: Stalled rounds in a row, one number per cluster.
+        gained: Rounds in a row in which two clusters would have gained together, by their members.
+        usual: Mean similarity of pairs inside clusters, as `compare` last saw any.
     """
 
     def __init__(self, clients: Sequence[int]) -> None:
         self.members: list[list[int]] = [sorted(clients)]
         self.waited: list[int] = [0]
+        self.gained: dict[tuple[tuple[int, ...], tuple[int, ...]], int] = {}
+        self.usual: float | None = None
 
     def refine(
         self,
@@ -206,12 +240,11 @@ class Clusters:
                 None if they should stay together.
             patience: Stalled rounds in a row before a split.
         """
-        row_of = {client: row for row, client in enumerate(participants)}
         members: list[list[int]] = []
         waited: list[int] = []
-        for cluster, wait in zip(self.members, self.waited, strict=True):
-            present = [client for client in cluster if client in row_of]
-            rows = np.array([row_of[client] for client in present], dtype=np.int64)
+        groups = zip(self.members, self.waited, self._rows(participants), strict=True)
+        for cluster, wait, rows in groups:
+            present = [participants[row] for row in rows]
             verdict = stalled(rows) if len(present) >= 2 else None
             if verdict is not None:
                 wait = wait + 1 if verdict else 0
@@ -224,15 +257,80 @@ class Clusters:
                 waited.append(wait)
                 continue
             parts = [[present[i] for i in side] for side in sides]
-            max(parts, key=len).extend(client for client in cluster if client not in row_of)
+            max(parts, key=len).extend(client for client in cluster if client not in present)
             members += [sorted(part) for part in parts]
             waited += [0, 0]
         self.members, self.waited = members, waited
 
+    def compare(self, participants: Sequence[int], similarity: FloatArray) -> None:
+        """Take note of the mean similarity inside clusters, where two members are present.
+
+        Args:
+            participants: Ids of some clients.
+            similarity: Similarities of their updates.
+        """
+        groups = [rows for rows in self._rows(participants) if len(rows) > 1]
+        pairs = sum(len(rows) * (len(rows) - 1) for rows in groups)
+        if pairs:
+            total = sum(float(similarity[np.ix_(rows, rows)].sum()) - len(rows) for rows in groups)
+            self.usual = total / pairs
+
+    def join(self, participants: Sequence[int], similarity: FloatArray, patience: int) -> None:
+        """Join the two clusters that gain most, of those that do for ``patience`` rounds in a row.
+
+        Rounds without participants of both do not count. Once joined, a cluster starts to wait
+        anew.
+
+        Args:
+            participants: Ids of the clients that trained in this round.
+            similarity: Similarities of their updates.
+            patience: Rounds in a row in which two clusters must gain.
+        """
+        rows = self._rows(participants)
+        seen = [place for place, present in enumerate(rows) if len(present)]
+        keys = [tuple(cluster) for cluster in self.members]
+        places = {key: place for place, key in enumerate(keys)}
+        gained = {
+            pair: count
+            for pair, count in self.gained.items()
+            if places.keys() >= set(pair) and not all(len(rows[places[key]]) for key in pair)
+        }
+        best, chosen = 0.0, None
+        if len(seen) > 1 and self.usual is not None:
+            gain = np.triu(gains(similarity, [rows[place] for place in seen], self.usual), 1)
+            for one, other in np.argwhere(gain > 0).tolist():
+                pair = keys[seen[one]], keys[seen[other]]
+                gained[pair] = self.gained.get(pair, 0) + 1
+                if gained[pair] >= patience and gain[one, other] > best:
+                    best, chosen = gain[one, other], (seen[one], seen[other])
+        self.gained = gained
+        if chosen is not None:
+            first, second = chosen
+            self.members[first] = sorted(self.members[first] + self.members.pop(second))
+            self.waited[first] = 0
+            self.waited.pop(second)
+
+    def _rows(self, participants: Sequence[int]) -> list[IntArray]:
+        """Return the participants of each cluster, as indices in the order of their ids."""
+        row_of = {client: row for row, client in enumerate(participants)}
+        return [
+            np.array([row_of[client] for client in cluster if client in row_of], dtype=np.int64)
+            for cluster in self.members
+        ]
+
     def state(self) -> dict[str, Any]:
         """Return plain values for a checkpoint."""
-        return {"members": self.members, "waited": self.waited}
+        gained = [[*map(list, pair), count] for pair, count in self.gained.items()]
+        return {
+            "members": self.members,
+            "waited": self.waited,
+            "gained": gained,
+            "usual": self.usual,
+        }
 
     def load(self, state: dict[str, Any]) -> None:
         """Restore the values that `state` returned."""
-        self.members, self.waited = state["members"], state["waited"]
+        self.members, self.waited, self.usual = state["members"], state["waited"], state["usual"]
+        self.gained = {
+            (tuple(first), tuple(second)): count for first, second, count in state["gained"]
+        }

@@ -124,8 +124,8 @@ class Checks:
         assert update.models is not None
         count = len(update.clients)
         faults = [""] * count
-        each = len(update.models) // count
-        finite = update.models.finite().reshape(count, -1).all(axis=1)
+        models, each = update.models, len(update.models) // count
+        finite = models.finite().reshape(count, -1).all(axis=1)
         finite &= np.asarray(update.statistics.get("unsound", np.zeros(count)) == 0)
         _note(faults, finite, "its model is no longer finite")
         for name, values in update.statistics.items():
@@ -133,10 +133,13 @@ class Checks:
                 text = f"its statistic '{name}' has an impossible value"
                 _note(faults, possible(name, values), text)
         if start is not None:
-            same = all(start[n].shape[1:] == t.shape[1:] for n, t in update.models.tensors.items())
             # of several models that were delivered the client has made its own
-            start = start.select(np.repeat(np.arange(count), each)) if same else None
-        self._note_long(faults, update.clients, update.models, start, "update")
+            same = [n for n, t in models.tensors.items() if start[n].shape[1:] == t.shape[1:]]
+            start = Fleet({n: start[n] for n in same}) if same else None
+        if start is not None:
+            start = start.select(np.repeat(np.arange(count), each))
+            models = Fleet({n: models[n] for n in start})
+        self._note_long(faults, update.clients, models, start, "update")
         return self._named(update.clients, faults, number, events, "rolled back to its start")
 
     def answered(self, survey: ClientUpdate, number: int, events: list[str]) -> BoolArray:

@@ -166,6 +166,9 @@ class FedPrefSettings(TypedDict, total=False):
     significance: float
     """Earned: largest probability of so clear a split among clients without groups (default:
     0.05; at least 0.005, below 1)."""
+    merge: Literal["never", "earned"]
+    """Earned: join two clusters whose clients gain by it for `patience` rounds in a row, and
+    split none whose sides gain by staying together (default: 'never')."""
     top_r: float
     """Share of each tensor's largest changes that count (default: 0.8; above 0, at most 1)."""
     similarity: Literal["tensor", "layer"]
@@ -256,12 +259,13 @@ class HetPFLSettings(TypedDict, total=False):
     front: Literal["local", "global"]
     """Models that clients end with: of their own front, or one for that of all data (default:
     'local')."""
-    fusion: Literal["mean", "tuned"]
-    """Global: the mean of all hypernetworks, or trained on by all from there (default:
-    'tuned')."""
+    fusion: Literal["mean", "tuned", "weights"]
+    """Global: the mean of all hypernetworks; trained on by all from there; or a mean with
+    weights that depend on the preference, for which everybody gets all hypernetworks
+    (default: 'tuned')."""
     fusion_share: float
-    """Tuned: share of the rounds, the last ones, that train on (default: 0.25; at least 0,
-    below 1)."""
+    """Tuned, weights: share of the rounds, the last ones, that train on (default: 0.25; at
+    least 0, below 1)."""
 
 
 class LFTEnsembleSettings(TypedDict, total=False):

@@ -29,6 +29,9 @@ class CFLSettings(TypedDict, total=False):
     significance: float
     """Earned: largest probability of so clear a split among clients without groups (default:
     0.05; at least 0.005, below 1)."""
+    merge: Literal["never", "earned"]
+    """Earned: join two clusters whose clients gain by it for `patience` rounds in a row, and
+    split none whose sides gain by staying together (default: 'never')."""
     rule: Literal["patience", "two-threshold"]
     """When to split: stalled for `patience` rounds, or Sattler's two thresholds (default:
     'patience')."""

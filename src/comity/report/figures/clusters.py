@@ -97,7 +97,7 @@ def _frame(axes: Axes, tree: ClusterTree, clients: Sequence[str]) -> None:
     axes.tick_params(axis="y", length=0, pad=1, labelsize=6)
     axes.set_ylabel("clients")
     axes.yaxis.set_label_position("right")
-    changes = [0, *(np.flatnonzero(np.diff(tree.counts)) + 1).tolist()]
+    changes = tree.changes
     axes.vlines(
         [tree.rounds[index] for index in changes[1:]], -0.7, count - 0.3, colors="#ededed", zorder=0
     )

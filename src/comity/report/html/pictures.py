@@ -60,7 +60,8 @@ CAPTIONS = {
     "when every client that takes part has sent once.",
     "ages": "How late updates were: mixings, since the client was sent its model, that changed "
     "this model. Late updates are measured from the present model before they are mixed.",
-    "clusters": "One line per client: together while in one cluster, apart after a split.",
+    "clusters": "One line per client: together while in one cluster, apart after a split, "
+    "together again where clusters join.",
     "attacks": "Mean scalarised value of honest clients, over seeds. Under none all clients are "
     "honest and count.",
     "bars": "Mean over seeds, ± population standard deviation over seeds. Dots stand where bars "

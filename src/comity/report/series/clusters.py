@@ -19,7 +19,10 @@ _TIGHT = 0.45  # how near the lines of a cluster's clients run together
 
 @dataclass(frozen=True)
 class ClusterTree:
-    """Cluster numbers by round and client, with clients in an order that crosses no lines."""
+    """Cluster numbers by round and client.
+
+    Lines in the order of the clients cross only where clusters join.
+    """
 
     rounds: IntArray
     labels: IntArray
@@ -44,6 +47,12 @@ class ClusterTree:
         """The number of clusters in each round."""
         return [len(np.unique(labels)) for labels in self.labels]
 
+    @property
+    def changes(self) -> list[int]:
+        """Places of the first round and of rounds in which clusters split or joined."""
+        changed = (np.diff(self.labels, axis=0) != 0).any(axis=1)
+        return [0, *(np.flatnonzero(changed) + 1).tolist()]
+
 
 def cluster_tree(history: Sequence[HistoryEntry], weights: FloatArray) -> ClusterTree | None:
     """Return the tree of the clusters in a history; None where there are none.
@@ -63,7 +72,7 @@ def cluster_tree(history: Sequence[HistoryEntry], weights: FloatArray) -> Cluste
             line[members] = min(members)
     means = np.array([[weights[line == label].mean() for label in line] for line in labels])
     keys = [key for pair in zip(means, labels, strict=True) for key in pair]
-    # the first round decides first, then each later one inside it: no lines cross
+    # the first round decides first, then each later one inside it: no lines cross at splits
     order = np.lexsort([np.arange(len(weights)), weights, *keys[::-1]])
     numbers = np.array([number for number, _ in rounds], dtype=np.int64)
     return ClusterTree(numbers, labels, np.asarray(order))
@@ -72,11 +81,10 @@ def cluster_tree(history: Sequence[HistoryEntry], weights: FloatArray) -> Cluste
 def agreement(run: Run) -> dict[int, float]:
     """Return the adjusted Rand index against groups of equal preferences.
 
-    By round, where the number of clusters changes; empty without clusters or without groups.
+    By round, where clusters change; empty without clusters or without groups.
     """
     preferences = preferences_of(run)
     tree, groups = cluster_tree(run.history, preferences[:, 0]), shared_groups(preferences)
     if tree is None or groups is None:
         return {}
-    changes = [0, *(np.flatnonzero(np.diff(tree.counts)) + 1).tolist()]
-    return {int(tree.rounds[i]): adjusted_rand(tree.labels[i], groups) for i in changes}
+    return {int(tree.rounds[i]): adjusted_rand(tree.labels[i], groups) for i in tree.changes}

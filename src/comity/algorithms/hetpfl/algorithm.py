@@ -7,72 +7,30 @@ extend its front. The hypernetworks of all can be fused to one for the front of 
 
 from __future__ import annotations
 
-from copy import deepcopy
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 import torch
 from pydantic import PositiveInt
 from torch import Tensor, nn
 
-from comity.algorithms.praffl import Hypernetwork, PraFFL, Spanning
+from comity.algorithms.base import Round
+from comity.algorithms.hetpfl.model import Heterogeneous, Sampling
+from comity.algorithms.praffl import PraFFL, Spanning
 from comity.algorithms.registry import algorithm
 from comity.core.contributions import contributions
 from comity.core.devices import in_double
 from comity.core.dirichlet import draw_dirichlet, log_density
+from comity.core.mixing import Mixing, Pick
 from comity.core.phases import Batch, Phase, View
-from comity.core.scalarisations import direction_of
 from comity.core.storage import add_prefix, strip_prefix
 from comity.core.typing import FloatArray, Tree
-from comity.problems import Problem
+from comity.problems import DataProblem, Problem
 from comity.settings import setting
 
 _BETAS = (0.9, 0.999)  # of Adam on α
-
-
-class Sampling(nn.Module):
-    """Distribution from which a client draws preferences, Dirichlet with α; and α's optimiser."""
-
-    def __init__(self, objectives: int, alpha: float) -> None:
-        super().__init__()
-        self.alpha = nn.Parameter(torch.full((objectives,), alpha))
-        """Has a gradient in every step; changed once per phase."""
-        self.largest = nn.Parameter(torch.zeros(objectives))
-        """Always zero; its gradient is the largest losses of a step."""
-        for name, value in (("reference", 1.0), ("slope", 0.0), ("first", 0.0), ("second", 0.0)):
-            kept = nn.Parameter(torch.full((objectives,), value), requires_grad=False)
-            self.register_parameter(name, kept)
-        for name in ("steps", "updates"):
-            self.register_parameter(name, nn.Parameter(torch.zeros(()), requires_grad=False))
-
-
-class Fused(nn.Module):
-    """β_g: one hypernetwork for all clients, once there is one."""
-
-    def __init__(self, hyper: Hypernetwork) -> None:
-        super().__init__()
-        self.hyper = hyper
-        self.ready = nn.Parameter(torch.zeros(1), requires_grad=False)
-
-
-class Heterogeneous(Spanning):
-    """ψ and β, the sampling of the client, and the fused hypernetwork where there shall be one."""
-
-    sampling: Sampling
-
-    def __init__(self, *parts: Any) -> None:
-        super().__init__(*parts)
-        self.fused: Fused | None = None
-
-    def head(self, importance: Tensor) -> list[Tensor]:
-        """Return φ made by β, or by the fused hypernetwork once there is one."""
-        own = super().head(importance)
-        if self.fused is None:
-            return own
-        ready = self.fused.ready > 0.5
-        common = self.fused.hyper(direction_of(importance, self.least))
-        return [torch.where(ready, one, other) for one, other in zip(common, own, strict=True)]
 
 
 @algorithm(
@@ -82,7 +40,7 @@ class Heterogeneous(Spanning):
     place="client-led",
     method="preference sampling by hypervolume contribution; fusion of hypernetworks",
     communication="ψ, both ways; with front = global also hypernetworks, which show clients' "
-    "trade-offs, and back, the fused one",
+    "trade-offs, and back, the fused one; with fusion = weights, those of all clients to everybody",
 )
 class HetPFL(PraFFL):
     """PraFFL with λ ~ Dir(α_k), and α_k learned: J(α) = −(1/N) Σ_i (HC_i − mean HC) log p(λ_i; α).
@@ -93,10 +51,12 @@ class HetPFL(PraFFL):
 
     ``front = global``: when a share of the rounds is left, every client sends its β_k;
     β_g ← mean β_k, and (``tuned``) all train β_g on λ ~ Dir(1) in the rounds that are left, with ψ
-    fixed: β_g ← mean of what they made of it.
+    fixed: β_g ← mean of what they made of it. With ``weights`` every client gets every β_k, and
+    all train the network ω instead: β_g(λ) = Σ_k ω_k(λ) β_k, ω = σ(w(λ)) / Σ_k σ(w(λ))_k.
     """
 
-    sends: ClassVar[tuple[str, ...]] = ("body.*", "fused.*")
+    sends: ClassVar[tuple[str, ...]] = ("body.*", "fused.*", "upload.*")
+    receive_as: ClassVar[Mapping[str, str]] = {"upload.": "bank."}
     spanning: ClassVar[type[Spanning]] = Heterogeneous
 
     sampled: PositiveInt = setting(8, "N: preferences drawn for every batch")
@@ -115,20 +75,41 @@ class HetPFL(PraFFL):
     front: Literal["local", "global"] = setting(
         "local", "models that clients end with: of their own front, or one for that of all data"
     )
-    fusion: Literal["mean", "tuned"] = setting(
-        "tuned", "global: the mean of all hypernetworks, or trained on by all from there"
+    fusion: Literal["mean", "tuned", "weights"] = setting(
+        "tuned",
+        "global: the mean of all hypernetworks; trained on by all from there; or a mean with "
+        "weights that depend on the preference, for which everybody gets all hypernetworks",
     )
     fusion_share: float = setting(
-        0.25, "tuned: share of the rounds, the last ones, that train on", at_least=0, below=1
+        0.25,
+        "tuned, weights: share of the rounds, the last ones, that train on",
+        at_least=0,
+        below=1,
     )
 
     def build(self, model: nn.Module, problem: Problem) -> Heterogeneous:
         module = super().build(model, problem)
         assert isinstance(module, Heterogeneous)
         module.sampling = Sampling(len(problem.objectives), self.alpha)
-        if self.front == "global":
-            module.fused = Fused(deepcopy(module.hyper))
+        if self.weighs:
+            assert isinstance(problem, DataProblem)
+            module.weigh(len(problem.objectives), len(problem.client_rows()))
+        elif self.front == "global":
+            module.fuse()
         return module
+
+    @property
+    def weighs(self) -> bool:
+        """Whether clients get the hypernetworks of all, unmixed."""
+        return self.front == "global" and self.fusion == "weights"
+
+    @property
+    def needs_server(self) -> str:
+        return "hands everybody the hypernetworks of all" if self.weighs else super().needs_server
+
+    def needs_exact(self, problem: Problem) -> str:
+        handed = "hands the hypernetworks of all clients to everybody" if self.weighs else ""
+        return handed or super().needs_exact(problem)
 
     @property
     def select_after_training(self) -> bool:
@@ -136,8 +117,8 @@ class HetPFL(PraFFL):
 
     def fused_rounds(self, rounds: int) -> int:
         """Return the number of rounds that train the fused hypernetwork, the last ones."""
-        tuned = self.front == "global" and self.fusion == "tuned"
-        return int(self.fusion_share * rounds) if tuned else 0
+        trained = self.front == "global" and self.fusion != "mean"
+        return int(self.fusion_share * rounds) if trained else 0
 
     def phases(self, problem: Problem) -> list[Phase]:
         """Train ψ, then β and α; in the end, where it is wanted, the fused β alone."""
@@ -155,7 +136,8 @@ class HetPFL(PraFFL):
             return self.span(parameters, batch, view)[0]
 
         def handed_over(parameters: Tree, everything: Batch, view: View) -> Tree:
-            own = add_prefix(strip_prefix(parameters, "hyper."), "fused.hyper.")
+            place = "upload." if self.weighs else "fused.hyper."
+            own = add_prefix(strip_prefix(parameters, "hyper."), place)
             ready = {"fused.ready": torch.ones_like(parameters["fused.ready"])}
             return {**self.adapted(parameters, everything, view), **own, **ready}
 
@@ -243,3 +225,15 @@ class HetPFL(PraFFL):
             "updates": count,
         }
         return add_prefix(changed, "sampling.")
+
+    def mix(self, round: Round) -> Mapping[str, Mixing | Pick]:
+        """Average ψ and what is fused; pick all β_k, once: those who are absent are replaced."""
+        mixings = super().mix(round)
+        if not self.weighs:
+            return mixings
+        row_of = {client: row for row, client in enumerate(round.participants)}
+        turn = np.arange(len(round.clients)) % len(row_of)
+        rows = [row_of.get(c, int(t)) for c, t in zip(round.clients, turn, strict=True)]
+        over = bool((round.start["fused.ready"] > 0.5).all())
+        route = {} if over else dict.fromkeys(round.clients, 0)
+        return {"upload.*": Pick(np.array([rows]), len(row_of), route), **mixings}
