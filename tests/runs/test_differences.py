@@ -125,8 +125,8 @@ def test_whether_federating_paid_is_said_with_its_doubt() -> None:
     ]
     verdict = comparison_verdict(rows, tests=2)
     assert verdict["sentences"] == [
-        "Clients that gained over the trivial baseline: no-communication 10 of 10, fedpref 6 of "
-        "10, cfl 0 of 10.",
+        "Clients that gained over the trivial baseline (each counts once per seed, 3 times): "
+        "no-communication 10 of 10, fedpref 6 of 10, cfl 0 of 10.",
         "Clients whose model gives every test sample the same answer: fedpref 4 of 10.",
         "Worse than the trivial baseline on average: cfl.",
         "fedpref: federating paid for 5 of 10 clients against learning alone (1 level, 4 worse "

@@ -71,6 +71,8 @@ def _mark_texts(rows: Sequence[ComparisonRow], name: Name) -> list[str]:
         "gained": "Clients that gained over the trivial baseline",
         "constant": "Clients whose model gives every test sample the same answer",
     }
+    seeds = max(len(row["seeds"]) for row in rows)
+    each = f" (each counts once per seed, {seeds} times)" if seeds > 1 else ""
     for mark, start in starts.items():
         known = [row for row in rows if "marks" in row]
         if mark == "constant":
@@ -79,7 +81,8 @@ def _mark_texts(rows: Sequence[ComparisonRow], name: Name) -> list[str]:
             f"{name(row)} {row['marks'][mark]} of {sum(row['marks'].values())}" for row in known
         ]
         if parts:
-            texts.append(f"{start}: {_some(parts)}.")
+            texts.append(f"{start}{each}: {_some(parts)}.")
+            each = ""  # said once
     return texts
 
 
