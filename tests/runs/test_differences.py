@@ -139,6 +139,15 @@ def test_whether_federating_paid_is_said_with_its_doubt() -> None:
     assert (verdict["seeds"], verdict["tests"], verdict["enough_seeds"]) == (3, 2, False)
 
 
+def test_entries_under_several_preferences_are_told_apart() -> None:
+    rows = [
+        row("fedavg", marks=marks(gained=1), preferences="same"),
+        row("fedavg", marks=marks(gained=2), preferences="interior"),
+    ]
+    first = comparison_verdict(rows, tests=0)["sentences"][0]
+    assert first.endswith(": fedavg (same) 1 of 1, fedavg (interior) 2 of 2.")
+
+
 @pytest.mark.parametrize(
     ("difference", "end"),
     [

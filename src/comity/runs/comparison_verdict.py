@@ -39,7 +39,7 @@ def comparison_verdict(rows: Sequence[ComparisonRow], tests: int) -> ComparisonV
     several = len({row["preferences"] for row in rows}) > 1
 
     def name(row: ComparisonRow) -> str:
-        return f"{row['algorithm']}, {row['preferences']}" if several else row["algorithm"]
+        return f"{row['algorithm']} ({row['preferences']})" if several else row["algorithm"]
 
     sentences = [
         *_mark_texts(rows, name),

@@ -50,7 +50,8 @@ def comparison_tables(comparison: ComparisonResults, runs: Runs | None = None) -
         further = [*soon_cells(row), *sent_cells(row, sent)]
         cells = [*map(measure_cell, row_cells), *map(Text, further)]
         # a label like fedpref[top_r=1] must not be read as markup
-        tables[kind].add_row(Text(names[row["algorithm"]].replace(" (", "\n(")), *cells)
+        name = names[row["algorithm"]].replace(" (", "\n(").replace("[", "\n[")
+        tables[kind].add_row(Text(name), *cells)
     for table in tables.values():
         add_baselines(table, comparison, measures, *["–"] * len([*soon, *sent]))
     return list(tables.values())
