@@ -23,9 +23,12 @@ def trials_table(tuning: Tuning) -> Table:
     results = tuning.results
     title = f"{results['algorithm']} on {results['problem']}, trials"
     table = empty_table(title, trials_caption(results))
+    headings = trial_headings(results)
+    if len(headings) > 6:
+        table.padding = 0
     table.add_column("trial", no_wrap=True)
-    for heading in trial_headings(results)[1:]:
-        table.add_column(Text(heading.replace(".", ".\n")), justify="right", no_wrap=True)
+    for heading in headings[1:]:
+        table.add_column(Text(heading.replace(".", ".\n")), justify="right")
     for row, cells in trial_rows(tuning):
         style = "bold green" if row["trial"] == results["chosen"] else ""
         table.add_row(*(Text(cell, style=style) for cell in cells))
