@@ -159,9 +159,10 @@ def display_names(rows: Sequence[AlgorithmRow]) -> dict[str, str]:
     """Return the names that readers see of a comparison's algorithms.
 
     Algorithms that pool data are marked as centralised; an encoding stands at the end. Files in
-    settings are shown without their directories where this leaves all names different.
+    settings are shown without their directories, and tuned settings as ``[tuned]``, where this
+    leaves all names different.
     """
-    names = {row["algorithm"]: _shown(row["algorithm"]) for row in rows}
+    names = {row["algorithm"]: _shown(row.get("label", row["algorithm"])) for row in rows}
     if len(set(names.values())) < len(names):
         names = {name: name for name in names}
     pooled = {row["algorithm"]: row.get("centralised", False) for row in rows}

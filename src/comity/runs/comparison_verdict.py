@@ -39,7 +39,8 @@ def comparison_verdict(rows: Sequence[ComparisonRow], tests: int) -> ComparisonV
     several = len({row["preferences"] for row in rows}) > 1
 
     def name(row: ComparisonRow) -> str:
-        return f"{row['algorithm']} ({row['preferences']})" if several else row["algorithm"]
+        shown = row.get("label", row["algorithm"])
+        return f"{shown} ({row['preferences']})" if several else shown
 
     sentences = [
         *_mark_texts(rows, name),

@@ -210,6 +210,7 @@ class AlgorithmRow(TypedDict):
     """Any row of an algorithm: of a comparison, or of a printed table beside ours."""
 
     algorithm: str
+    label: NotRequired[str]
     centralised: bool
 
 
@@ -225,6 +226,8 @@ class ComparisonRow(TypedDict):
     """One entry of a comparison under one preference distribution."""
 
     algorithm: str
+    label: NotRequired[str]
+    """Of an entry with tuned settings: ``fedavg[tuned]``."""
     preferences: str
     centralised: bool
     seeds: list[int]

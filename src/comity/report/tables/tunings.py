@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.table import Table
 from rich.text import Text
 
-from comity.report.tables.layout import empty_table
+from comity.report.tables.layout import empty_table, entry_text
 from comity.report.tunings import (
     TUNINGS,
     trial_headings,
@@ -47,10 +47,5 @@ def tunings_table(comparison: ComparisonResults) -> Table | None:
     for place, heading in enumerate(tuning_headings()):
         table.add_column(heading, justify="left" if place < 3 else "right")
     for row in tuning_rows(comparison["tuned"]):
-        table.add_row(
-            *(
-                Text(cell.replace("[", "\n[").replace(",", ",\n") if not place else cell)
-                for place, cell in enumerate(row)
-            )
-        )
+        table.add_row(entry_text(row[0]), *map(Text, row[1:]))
     return table
