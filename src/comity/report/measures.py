@@ -162,7 +162,7 @@ def display_names(rows: Sequence[AlgorithmRow]) -> dict[str, str]:
     settings are shown without their directories, and tuned settings as ``[tuned]``, where this
     leaves all names different.
     """
-    names = {row["algorithm"]: _shown(row.get("label", row["algorithm"])) for row in rows}
+    names = {row["algorithm"]: _shown(str(row.get("label", row["algorithm"]))) for row in rows}
     if len(set(names.values())) < len(names):
         names = {name: name for name in names}
     pooled = {row["algorithm"]: row.get("centralised", False) for row in rows}

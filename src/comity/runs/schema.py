@@ -210,7 +210,6 @@ class AlgorithmRow(TypedDict):
     """Any row of an algorithm: of a comparison, or of a printed table beside ours."""
 
     algorithm: str
-    label: NotRequired[str]
     centralised: bool
 
 

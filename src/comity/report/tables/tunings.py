@@ -44,6 +44,7 @@ def tunings_table(comparison: ComparisonResults) -> Table | None:
     if "tuned" not in comparison:
         return None
     table = empty_table("Tuning", TUNINGS)
+    table.padding = 0
     for place, heading in enumerate(tuning_headings()):
         table.add_column(heading, justify="left" if place < 3 else "right")
     for row in tuning_rows(comparison["tuned"]):
