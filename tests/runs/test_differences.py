@@ -139,6 +139,12 @@ def test_whether_federating_paid_is_said_with_its_doubt() -> None:
     assert (verdict["seeds"], verdict["tests"], verdict["enough_seeds"]) == (3, 2, False)
 
 
+def test_one_seed_decides_nothing() -> None:
+    sentences = comparison_verdict([row("fedavg", seeds=1)], tests=0)["sentences"]
+    last = "Attention: one seed decides nothing; take at least 5 before believing a difference."
+    assert sentences[-1] == last
+
+
 def test_entries_under_several_preferences_are_told_apart() -> None:
     rows = [
         row("fedavg", marks=marks(gained=1), preferences="same"),

@@ -239,12 +239,21 @@ def _column(rows: Sequence[MeasuredRow], measure: Measure, trivial: Metrics) -> 
             highest[kind] = max(score, highest.get(kind, -math.inf))
     return [
         Cell(
-            mean_and_std(row["metrics"][measure.name]) if measure.name in row["metrics"] else "–",
+            _mean(row, measure),
             score is not None and standing > 0 and math.isclose(score, highest[kind], rel_tol=1e-9),
             standing < 0,
         )
         for row, kind, score, standing in zip(rows, kinds, scores, standings, strict=True)
     ]
+
+
+def _mean(row: MeasuredRow, measure: Measure) -> str:
+    """Return a row's mean ± standard deviation, of one seed the value alone."""
+    if measure.name not in row["metrics"]:
+        return "–"
+    metric = row["metrics"][measure.name]
+    alone = len(cast(Sequence[int], row.get("seeds", ()))) == 1
+    return number(metric["mean"]) if alone else mean_and_std(metric)
 
 
 def _standing(row: MeasuredRow, measure: Measure, trivial: Metrics) -> int:

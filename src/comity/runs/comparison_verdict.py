@@ -142,10 +142,8 @@ def _paid_text(row: ComparisonRow, gain: Difference) -> str:
 def _seeds_text(seeds: int) -> list[str]:
     if seeds >= ENOUGH_SEEDS:
         return []
-    counted = "1 seed is" if seeds == 1 else f"{seeds} seeds are"
-    return [
-        f"Attention: {counted} few; take at least {ENOUGH_SEEDS} before believing a difference."
-    ]
+    counted = "one seed decides nothing" if seeds == 1 else f"{seeds} seeds are few"
+    return [f"Attention: {counted}; take at least {ENOUGH_SEEDS} before believing a difference."]
 
 
 def _some(parts: Sequence[str]) -> str:

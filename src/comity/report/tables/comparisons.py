@@ -55,7 +55,7 @@ def comparison_tables(comparison: ComparisonResults, runs: Runs | None = None) -
                 tables[kind].add_column(Text(heading.replace("[", "\n[")), justify="right")
         further = [*soon_cells(row), *sent_cells(row, sent)]
         cells = [*map(measure_cell, row_cells), *map(Text, further)]
-        tables[kind].add_row(entry_text(names[row["algorithm"]]), *cells)
+        tables[kind].add_row(entry_text(names[row["algorithm"]].replace(" (", "\n(")), *cells)
     for table in tables.values():
         add_baselines(table, comparison, measures, *["–"] * len([*soon, *sent]))
     return list(tables.values())
@@ -94,6 +94,11 @@ def _filled(table: Table, headings: list[str], texts: int, cells: list[list[str]
     for place, heading in enumerate(headings):
         table.add_column(heading, justify="left" if place < texts else "right")
     for row in cells:
-        names, values = map(entry_text, row[:texts]), map(Text, row[texts:])
-        table.add_row(*names, *values)
+        named = zip(headings, row, strict=True)
+        table.add_row(
+            *(
+                entry_text(cell) if name in ("algorithm", "over") else Text(cell)
+                for name, cell in named
+            )
+        )
     return table

@@ -53,7 +53,7 @@ def entry_text(name: str) -> Text:
     Args:
         name: What readers see of it: ``fedprox[mu=0.1,supervised.momentum=0.9]``.
     """
-    lines = name.replace("[", "\n[").replace(" (", "\n(")
+    lines = name.replace("[", "\n[")
     return Text(re.sub(r",(?! )|(?<=[a-z])\.(?=[a-z])", "\\g<0>\n", lines))
 
 
