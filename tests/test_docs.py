@@ -121,6 +121,8 @@ def test_shell(text, tmp_path, monkeypatch):
             more += ["--set", "search.candidates=1", "--seeds", "1", "--rows", "3/10k"]
         elif "thesis-4.3.5" in words:  # preferences decide the number of clients
             more = ["--set", "rounds=2", "--set", "dqn.local_steps=32", "--seeds", "1"]
+        elif "thesis-5.1" in words:  # ten settings of two clients
+            more = ["--set", "rounds=1", "--set", "supervised.local_steps=1", "--rows", "fedavg"]
         elif words[1] == "reproduce" and "--rows" not in words:
             row = "fedprox" if "supervised.local_steps=2" in more else "fedavg"
             row = "fedfb" if words[2].startswith("praffl") else row

@@ -160,6 +160,12 @@ def test_brackets_in_data_are_text(capsys):
     assert "[bold]x" in output
 
 
+def test_notes_break_between_words_and_paths_do_not_break(monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", "20")
+    terminal.print_tables(notes=["Data: a note on rows."], footer=f"Report: {'o' * 20}")
+    assert capsys.readouterr().out == f"Data: a note on \nrows.\nReport: {'o' * 20}\n"
+
+
 def test_an_error_is_one_line_without_control_codes(monkeypatch, capsys):
     def refuse(**options):
         raise UserError("name 'a\nb\x1b[2J' is odd.")

@@ -159,7 +159,9 @@ def test_two_kinds_of_fairness_fit_on_a_narrow_terminal() -> None:
 
 def test_settings_in_a_label_are_not_read_as_markup() -> None:
     comparison = compared(row("fedpref[clustering=false]", "x", hypervolume=1.0))
-    assert "fedpref[clustering=false]" in printed(comparison_tables(comparison)[0])
+    shown = printed(comparison_tables(comparison)[0]).splitlines()
+    (place,) = (number for number, line in enumerate(shown) if line.startswith(" fedpref "))
+    assert shown[place + 1].split() == ["[clustering=false]"]  # as narrow as can be
 
 
 def test_printed_values_stand_beside_ours() -> None:

@@ -10,7 +10,7 @@ from printing import printed
 
 from comity.report import write_tuning_report
 from comity.report.figures import trial_front, trials, tuned_settings
-from comity.report.tables import trials_table, tunings_table
+from comity.report.tables import fit, trials_table, tunings_table
 from comity.report.tunings import trial_headings, trial_rows
 from comity.tuning import Tuning
 
@@ -69,6 +69,20 @@ def test_trials_stand_best_first_with_the_chosen_one_marked(made):
     text = printed(trials_table(made))
     assert "Validation data only. Seeds 1001, 1002" in text
     assert "dominates: 0, 1." in text
+
+
+def test_trials_of_two_settings_fit_a_terminal(made):
+    rate, size = "supervised.learning_rate", "supervised.batch_size"
+    for row in made.results["trials"]:
+        row["settings"] = {rate: 0.0008763, size: 512}
+        row["values"]["mean_scalarised"] = [0.88224, 0.88316]
+        row["means"]["mean_scalarised"] = 0.8827
+    made.results["space"] = {rate: [0.001], size: [512]}
+    del made.results["objectives"]["megabytes"]
+    table = trials_table(made)
+    assert fit(table, 80) == 80
+    lines = printed(table, width=80).splitlines()
+    assert sum("0.8827 ± 0.00046" in line for line in lines) == 3  # no cell is broken
 
 
 def test_pictures_have_a_panel_per_objective_and_setting(made):

@@ -125,8 +125,8 @@ def test_whether_federating_paid_is_said_with_its_doubt() -> None:
     ]
     verdict = comparison_verdict(rows, tests=2)
     assert verdict["sentences"] == [
-        "Clients that gained over the trivial baseline: no-communication 10 of 10, fedpref 6 of "
-        "10, cfl 0 of 10.",
+        "Clients that gained over the trivial baseline (each counts once per seed, 3 times): "
+        "no-communication 10 of 10, fedpref 6 of 10, cfl 0 of 10.",
         "Clients whose model gives every test sample the same answer: fedpref 4 of 10.",
         "Worse than the trivial baseline on average: cfl.",
         "fedpref: federating paid for 5 of 10 clients against learning alone (1 level, 4 worse "
@@ -137,6 +137,21 @@ def test_whether_federating_paid_is_said_with_its_doubt() -> None:
         "2 paired t-tests were made; p after Holm's correction accounts for that.",
     ]
     assert (verdict["seeds"], verdict["tests"], verdict["enough_seeds"]) == (3, 2, False)
+
+
+def test_one_seed_decides_nothing() -> None:
+    sentences = comparison_verdict([row("fedavg", seeds=1)], tests=0)["sentences"]
+    last = "Attention: one seed decides nothing; take at least 5 before believing a difference."
+    assert sentences[-1] == last
+
+
+def test_entries_under_several_preferences_are_told_apart() -> None:
+    rows = [
+        row("fedavg", marks=marks(gained=1), preferences="same"),
+        row("fedavg", marks=marks(gained=2), preferences="interior"),
+    ]
+    first = comparison_verdict(rows, tests=0)["sentences"][0]
+    assert first.endswith(": fedavg (same) 1 of 1, fedavg (interior) 2 of 2.")
 
 
 @pytest.mark.parametrize(

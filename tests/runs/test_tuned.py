@@ -6,6 +6,7 @@ import pytest
 
 import tests.tiny  # noqa: F401  (which registers its problems)
 from comity.errors import UserError
+from comity.report.measures import display_names
 from comity.runs.compare import open_comparison, run_plan, start_comparison
 from comity.runs.tuned import equal_budgets
 from comity.tuning import run_tuning, start_tuning
@@ -66,6 +67,9 @@ def test_equal_budgets_are_stated_with_seeds_and_steps(tunings, tmp_path):
     text = " ".join(results["verdict"]["sentences"])
     assert "each with the same budget of 3 trials × 2 seeds: fedprox, fedavg+ft." in text
     assert "Not tuned: no-communication." in text
+    assert [row["label"] for row in results["rows"][1:]] == ["fedprox[tuned]", "fedavg+ft[tuned]"]
+    assert "fedprox[tuned]: federating paid" in text
+    assert expected[0] not in text
     assert "tuned with and are compared here" not in text
     assert "other settings" not in text
     assert open_comparison(path).results == results
@@ -95,6 +99,8 @@ def test_a_tuned_entry_under_encodings_counts_as_tuned(tunings, tmp_path):
     path = compared(tunings, ["fedprox"], tmp_path / "c", encodings=["none", "int8"])
     results = run_plan(path).results
     assert len(results["rows"]) == 2
+    shown = display_names(results["rows"]).values()
+    assert list(shown) == ["fedprox[tuned]", "fedprox[tuned], int8"]
     assert not any("Not tuned" in text for text in results["verdict"]["sentences"])
 
 

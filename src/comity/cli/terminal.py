@@ -111,10 +111,13 @@ def print_json(value: dict[str, Any]) -> None:
     print(json.dumps(value))
 
 
-def print_tables(*tables: Table, footer: str = "", sentences: Sequence[str] = ()) -> None:
-    """Print sentences, then tables on standard output, and a last line.
+def print_tables(
+    *tables: Table, footer: str = "", sentences: Sequence[str] = (), notes: Sequence[str] = ()
+) -> None:
+    """Print sentences, then tables and notes on standard output, and a last line.
 
-    A pipe counts as a terminal of 80 columns. Tables that need more are wider, and never cut.
+    A pipe counts as a terminal of 80 columns. Tables that need more are wider, and never cut;
+    neither is the last line, which has a path.
     """
     from rich.console import Console
 
@@ -128,6 +131,8 @@ def print_tables(*tables: Table, footer: str = "", sentences: Sequence[str] = ()
         print()
     for table in tables:
         Console(width=fit(table, console.width), markup=False).print(table)
+    for note in notes:
+        console.print(note, highlight=False)
     if footer:
         console.print(footer, soft_wrap=True, highlight=False)
 
@@ -137,10 +142,14 @@ def _sentences(results: Mapping[str, Any]) -> list[str]:
     return list(results.get("verdict", {}).get("sentences", ()))
 
 
-def _footer(results: Mapping[str, Any], path: Path) -> str:
-    """Return notes on the data and the path of the page."""
-    notes = (f"Data: {note}." for note in results.get("notes", ()))
-    return "\n".join([*notes, f"Report: {path / 'report.html'}"])
+def _notes(results: Mapping[str, Any]) -> list[str]:
+    """Return what was done to the data."""
+    return [f"Data: {note}." for note in results.get("notes", ())]
+
+
+def _page(path: Path) -> str:
+    """Return the path of the page."""
+    return f"Report: {path / 'report.html'}"
 
 
 def show(finished: Finished, as_json: bool) -> None:
@@ -172,8 +181,12 @@ def show_run(run: Run, as_json: bool) -> None:
     groups = run.groups
     tables = [clients_table(run.results), run_table(run.results)]
     tables += [] if groups is None else [groups_table(groups)]
-    footer = _footer(run.results, run.path)
-    print_tables(*tables, footer=footer, sentences=_sentences(run.results))
+    print_tables(
+        *tables,
+        sentences=_sentences(run.results),
+        notes=_notes(run.results),
+        footer=_page(run.path),
+    )
 
 
 def show_federation(run: Run, as_json: bool) -> None:
@@ -209,8 +222,9 @@ def show_comparison(comparison: Comparison, as_json: bool) -> None:
         *comparison_tables(comparison.results, comparison.runs),
         *(table for table in further if table is not None),
         *attack_tables(comparison.results),
-        footer=_footer(first.results, comparison.path),
         sentences=_sentences(comparison.results),
+        notes=_notes(first.results),
+        footer=_page(comparison.path),
     )
 
 
@@ -224,7 +238,7 @@ def show_tuning(tuning: Tuning, as_json: bool) -> None:
     chosen = "" if tuning.results["chosen"] is None else f"Chosen settings: {tuning.config}\n"
     print_tables(
         trials_table(tuning),
-        footer=f"{chosen}Report: {tuning.path / 'report.html'}",
+        footer=f"{chosen}{_page(tuning.path)}",
         sentences=_sentences(tuning.results),
     )
 
@@ -240,7 +254,7 @@ def show_search(search: Search, as_json: bool) -> None:
         points_table(search.results),
         search_table(search.results),
         sentences=_sentences(search.results),
-        footer=f"Report: {search.path / 'report.html'}",
+        footer=_page(search.path),
     )
 
 
@@ -253,5 +267,5 @@ def show_searches(comparison: SearchComparison, as_json: bool) -> None:
 
     print_tables(
         searches_table(comparison.results),
-        footer=f"Report: {comparison.path / 'report.html'}",
+        footer=_page(comparison.path),
     )

@@ -109,10 +109,9 @@ def marks_text(clients: Sequence[ClientResult]) -> str:
 def seeds_text(rows: Sequence[SeededRow]) -> str:
     """Return the beginning of a comparison's caption: how many seeds it is a mean over."""
     seeds = sorted({len(row["seeds"]) for row in rows})
-    return (
-        f"Mean ± population standard deviation over {' or '.join(map(str, seeds))} "
-        f"{'seed' if seeds == [1] else 'seeds'}"
-    )
+    if seeds == [1]:
+        return "Values of one seed"
+    return f"Mean ± population standard deviation over {' or '.join(map(str, seeds))} seeds"
 
 
 def comparison_caption(comparison: ComparisonResults, runs: Runs) -> str:

@@ -159,9 +159,10 @@ def display_names(rows: Sequence[AlgorithmRow]) -> dict[str, str]:
     """Return the names that readers see of a comparison's algorithms.
 
     Algorithms that pool data are marked as centralised; an encoding stands at the end. Files in
-    settings are shown without their directories where this leaves all names different.
+    settings are shown without their directories, and tuned settings as ``[tuned]``, where this
+    leaves all names different.
     """
-    names = {row["algorithm"]: _shown(row["algorithm"]) for row in rows}
+    names = {row["algorithm"]: _shown(str(row.get("label", row["algorithm"]))) for row in rows}
     if len(set(names.values())) < len(names):
         names = {name: name for name in names}
     pooled = {row["algorithm"]: row.get("centralised", False) for row in rows}
@@ -238,12 +239,21 @@ def _column(rows: Sequence[MeasuredRow], measure: Measure, trivial: Metrics) -> 
             highest[kind] = max(score, highest.get(kind, -math.inf))
     return [
         Cell(
-            mean_and_std(row["metrics"][measure.name]) if measure.name in row["metrics"] else "–",
+            _mean(row, measure),
             score is not None and standing > 0 and math.isclose(score, highest[kind], rel_tol=1e-9),
             standing < 0,
         )
         for row, kind, score, standing in zip(rows, kinds, scores, standings, strict=True)
     ]
+
+
+def _mean(row: MeasuredRow, measure: Measure) -> str:
+    """Return a row's mean ± standard deviation, of one seed the value alone."""
+    if measure.name not in row["metrics"]:
+        return "–"
+    metric = row["metrics"][measure.name]
+    alone = len(cast(Sequence[int], row.get("seeds", ()))) == 1
+    return number(metric["mean"]) if alone else mean_and_std(metric)
 
 
 def _standing(row: MeasuredRow, measure: Measure, trivial: Metrics) -> int:

@@ -43,7 +43,8 @@ def comparison_verdict(rows: Sequence[ComparisonRow], tests: int) -> ComparisonV
     several = len({row["preferences"] for row in rows}) > 1
 
     def name(row: ComparisonRow) -> str:
-        return f"{row['algorithm']}, {row['preferences']}" if several else row["algorithm"]
+        shown = row.get("label", row["algorithm"])
+        return f"{shown} ({row['preferences']})" if several else shown
 
     sentences = [
         *_mark_texts(rows, name),
@@ -76,6 +77,8 @@ def _mark_texts(rows: Sequence[ComparisonRow], name: Name) -> list[str]:
         "gained": "Clients that gained over the trivial baseline",
         "constant": "Clients whose model gives every test sample the same answer",
     }
+    seeds = max(len(row["seeds"]) for row in rows)
+    each = f" (each counts once per seed, {seeds} times)" if seeds > 1 else ""
     for mark, start in starts.items():
         known = [row for row in rows if "marks" in row]
         if mark == "constant":
@@ -84,7 +87,8 @@ def _mark_texts(rows: Sequence[ComparisonRow], name: Name) -> list[str]:
             f"{name(row)} {row['marks'][mark]} of {sum(row['marks'].values())}" for row in known
         ]
         if parts:
-            texts.append(f"{start}: {_some(parts)}.")
+            texts.append(f"{start}{each}: {_some(parts)}.")
+            each = ""  # said once
     return texts
 
 
@@ -151,10 +155,8 @@ def _paid_text(row: ComparisonRow, gain: Difference) -> str:
 def _seeds_text(seeds: int) -> list[str]:
     if seeds >= ENOUGH_SEEDS:
         return []
-    counted = "1 seed is" if seeds == 1 else f"{seeds} seeds are"
-    return [
-        f"Attention: {counted} few; take at least {ENOUGH_SEEDS} before believing a difference."
-    ]
+    counted = "one seed decides nothing" if seeds == 1 else f"{seeds} seeds are few"
+    return [f"Attention: {counted}; take at least {ENOUGH_SEEDS} before believing a difference."]
 
 
 def _some(parts: Sequence[str]) -> str:

@@ -229,6 +229,8 @@ class ComparisonRow(TypedDict):
     """One entry of a comparison under one preference distribution."""
 
     algorithm: str
+    label: NotRequired[str]
+    """Of an entry with tuned settings: ``fedavg[tuned]``."""
     preferences: str
     centralised: bool
     seeds: list[int]

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -15,6 +15,7 @@ from comity.errors import UserError
 from comity.problems import Problem
 from comity.runs.base import TIMING
 from comity.runs.checksums import read_json, verify
+from comity.runs.comparison_verdict import comparison_verdict
 from comity.runs.schema import ComparisonResults
 from comity.runs.tuning_schema import Tuned, TuningResults
 
@@ -96,12 +97,18 @@ def with_tunings(results: ComparisonResults, plan: Mapping[str, Any]) -> Compari
     tunings: list[Tuned] = plan.get("tuned", [])
     if not tunings or "verdict" not in results:
         return results
-    verdict = results["verdict"]
     entries = dict.fromkeys(row["algorithm"] for row in results["rows"])
     plain = [entry for entry in entries if not any(_comes_of(entry, each) for each in tunings)]
+    labels = _labels(entries, tunings)
+    rows = [row.copy() for row in results["rows"]]
+    for row in rows:
+        if row["algorithm"] in labels:
+            row["label"] = labels[row["algorithm"]]
+    verdict = comparison_verdict(rows, results["verdict"]["tests"])
     sentences = [*verdict["sentences"], *_texts(tunings, plain, plan)]
     return {
         **results,
+        "rows": rows,
         "verdict": {**verdict, "sentences": sentences},
         "tuned": tunings,
         "equal_budgets": equal_budgets(tunings),
@@ -151,6 +158,17 @@ def _comes_of(entry: str, tuned: Tuned) -> bool:
     name = tuned["algorithm"]
     more = f"{name.removesuffix(']')}," if name.endswith("]") else f"{name}["
     return entry == name or entry.startswith((f"{more}attack=", f"{more}encoding="))
+
+
+def _labels(entries: Iterable[str], tunings: Sequence[Tuned]) -> dict[str, str]:
+    """Return ``fedavg[tuned]`` by entry whose settings a tuning chose; none if two were alike."""
+    labels = {}
+    for tuned in tunings:
+        name, _, settings = tuned["algorithm"].removesuffix("]").partition("[")
+        for entry in entries:
+            if settings and _comes_of(entry, tuned):
+                labels[entry] = entry.replace(f"{name}[{settings}", f"{name}[tuned", 1)
+    return labels if len(set(labels.values())) == len(labels) else {}
 
 
 def _budget(tuned: Tuned) -> str:

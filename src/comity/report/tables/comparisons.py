@@ -18,7 +18,13 @@ from comity.report.measures import (
 )
 from comity.report.over_alone import over_alone_caption, over_alone_headings, over_alone_rows
 from comity.report.series.learning import Runs
-from comity.report.tables.layout import add_baselines, add_measures, empty_table, measure_cell
+from comity.report.tables.layout import (
+    add_baselines,
+    add_measures,
+    empty_table,
+    entry_text,
+    measure_cell,
+)
 from comity.runs.schema import ComparisonResults
 
 
@@ -49,8 +55,7 @@ def comparison_tables(comparison: ComparisonResults, runs: Runs | None = None) -
                 tables[kind].add_column(Text(heading.replace("[", "\n[")), justify="right")
         further = [*soon_cells(row), *sent_cells(row, sent)]
         cells = [*map(measure_cell, row_cells), *map(Text, further)]
-        # a label like fedpref[top_r=1] must not be read as markup
-        tables[kind].add_row(Text(names[row["algorithm"]].replace(" (", "\n(")), *cells)
+        tables[kind].add_row(entry_text(names[row["algorithm"]].replace(" (", "\n(")), *cells)
     for table in tables.values():
         add_baselines(table, comparison, measures, *["–"] * len([*soon, *sent]))
     return list(tables.values())
@@ -89,5 +94,11 @@ def _filled(table: Table, headings: list[str], texts: int, cells: list[list[str]
     for place, heading in enumerate(headings):
         table.add_column(heading, justify="left" if place < texts else "right")
     for row in cells:
-        table.add_row(*(Text(cell.replace("[", "\n[")) for cell in row))
+        named = zip(headings, row, strict=True)
+        table.add_row(
+            *(
+                entry_text(cell) if name in ("algorithm", "over") else Text(cell)
+                for name, cell in named
+            )
+        )
     return table

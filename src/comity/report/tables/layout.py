@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
 from rich.box import SIMPLE_HEAD
@@ -42,6 +43,18 @@ def empty_table(title: str, caption: str | None) -> Table:
         padding=(0, 1, 0, 0),
         pad_edge=False,
     )
+
+
+def entry_text(name: str) -> Text:
+    """Return an entry of a comparison in lines that are short, one per setting.
+
+    Its brackets are not read as markup.
+
+    Args:
+        name: What readers see of it: ``fedprox[mu=0.1,supervised.momentum=0.9]``.
+    """
+    lines = name.replace("[", "\n[")
+    return Text(re.sub(r",(?! )|(?<=[a-z])\.(?=[a-z])", "\\g<0>\n", lines))
 
 
 def fit(table: Table, width: int) -> int:

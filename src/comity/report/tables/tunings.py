@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.table import Table
 from rich.text import Text
 
-from comity.report.tables.layout import empty_table
+from comity.report.tables.layout import empty_table, entry_text
 from comity.report.tunings import (
     TUNINGS,
     trial_headings,
@@ -23,9 +23,12 @@ def trials_table(tuning: Tuning) -> Table:
     results = tuning.results
     title = f"{results['algorithm']} on {results['problem']}, trials"
     table = empty_table(title, trials_caption(results))
+    headings = trial_headings(results)
+    if len(headings) > 6:
+        table.padding = 0
     table.add_column("trial", no_wrap=True)
-    for heading in trial_headings(results)[1:]:
-        table.add_column(Text(heading.replace(".", ".\n")), justify="right", no_wrap=True)
+    for heading in headings[1:]:
+        table.add_column(Text(heading.replace(".", ".\n")), justify="right")
     for row, cells in trial_rows(tuning):
         style = "bold green" if row["trial"] == results["chosen"] else ""
         table.add_row(*(Text(cell, style=style) for cell in cells))
@@ -41,13 +44,9 @@ def tunings_table(comparison: ComparisonResults) -> Table | None:
     if "tuned" not in comparison:
         return None
     table = empty_table("Tuning", TUNINGS)
+    table.padding = 0
     for place, heading in enumerate(tuning_headings()):
         table.add_column(heading, justify="left" if place < 3 else "right")
     for row in tuning_rows(comparison["tuned"]):
-        table.add_row(
-            *(
-                Text(cell.replace("[", "\n[").replace(",", ",\n") if not place else cell)
-                for place, cell in enumerate(row)
-            )
-        )
+        table.add_row(entry_text(row[0]), *map(Text, row[1:]))
     return table
