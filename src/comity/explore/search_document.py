@@ -23,7 +23,7 @@ from comity.report.measures import (
 )
 from comity.runs.base import CONFIG
 from comity.runs.checksums import read_json, verify
-from comity.runs.schema import SearchComparisonResults, SearchEntry
+from comity.runs.search_schema import SearchComparisonResults, SearchEntry
 from comity.searches.comparison import RESULTS
 from comity.searches.directory import Search
 from comity.searches.effort import total_steps

@@ -16,16 +16,12 @@ from comity.report.series.learning import Runs
 from comity.report.terms import ENVIRONMENTS, comparison_terms, search_terms
 from comity.runs.privacy_schema import PrivacyResult
 from comity.runs.reproduction_schema import ReproductionNotes
-from comity.runs.schema import (
-    ClientResult,
-    ComparisonResults,
+from comity.runs.schema import ClientResult, ComparisonResults, Metrics, Results, SeededRow
+from comity.runs.search_schema import (
     FrontPoint,
-    Metrics,
-    Results,
     SearchComparisonResults,
     SearchControl,
     SearchResults,
-    SeededRow,
 )
 from comity.runs.verdict import MARKS, TOLERANCE
 from comity.searches.effort import total_steps

@@ -18,11 +18,9 @@ from comity.runs.schema import (
     Metrics,
     Referenced,
     Results,
-    SearchComparisonResults,
-    SearchResults,
-    SearchRow,
     Spread,
 )
+from comity.runs.search_schema import SearchComparisonResults, SearchResults, SearchRow
 
 if TYPE_CHECKING:
     from comity.problems import Objective, Problem

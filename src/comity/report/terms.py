@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from comity.report.measures import has_data, has_single_objective
-from comity.runs.schema import ComparisonResults, MeanEffort, Results, SearchEffort
+from comity.runs.schema import ComparisonResults, Results
+from comity.runs.search_schema import MeanEffort, SearchEffort
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from comity.errors import UserError, unknown
-from comity.runs.schema import ClientResult, FrontPoint, HistoryEntry, SearchEntry, Spread
+from comity.runs.schema import ClientResult, HistoryEntry, Spread
+from comity.runs.search_schema import FrontPoint, SearchEntry
 
 if TYPE_CHECKING:
     from pandas import DataFrame

@@ -22,14 +22,7 @@ from comity.runs.groups import short_gaps
 from comity.runs.link_results import link_results
 from comity.runs.link_schema import NeighbourResult
 from comity.runs.privacy_results import privacy_result, updates_sent
-from comity.runs.schema import (
-    ClientResult,
-    ClusterResult,
-    HistoryEntry,
-    Metrics,
-    Results,
-    Vectors,
-)
+from comity.runs.schema import ClientResult, ClusterResult, HistoryEntry, Metrics, Results, Vectors
 from comity.runs.verdict import kept_rounds, mark_of, run_verdict
 
 

@@ -32,7 +32,7 @@ from comity.runs.events import Notify
 from comity.runs.notebook import Rows, Shown, Tabular, entry_rows, point_rows
 from comity.runs.parallel import Job, run_jobs
 from comity.runs.places import check_same, entry_names, free_path
-from comity.runs.schema import GrowthEntry, SearchComparisonResults, SearchRow
+from comity.runs.search_schema import GrowthEntry, SearchComparisonResults, SearchRow
 from comity.searches.candidates import find
 from comity.searches.configuration import (
     SearchConfiguration,

@@ -20,7 +20,7 @@ from comity.problems import Problem
 from comity.runs.base import CONFIG, MODELS, Directory
 from comity.runs.model_files import about, load_model, model_content
 from comity.runs.notebook import Rows, Tabular, iteration_rows, point_rows
-from comity.runs.schema import FrontPoint, SearchEntry, SearchResults
+from comity.runs.search_schema import FrontPoint, SearchEntry, SearchResults
 from comity.searches.archive import Archive
 from comity.searches.configuration import SearchConfiguration, configure_search
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from comity.runs.schema import MeanEffort, SearchEffort
+from comity.runs.search_schema import MeanEffort, SearchEffort
 
 
 def effort_of(record: SearchEffort) -> SearchEffort:

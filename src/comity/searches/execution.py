@@ -21,7 +21,8 @@ from comity.runs.base import MODELS
 from comity.runs.cluster import Workers, check_workers, persevere
 from comity.runs.events import EndEvent, Event, Notify, RoundEvent
 from comity.runs.places import free_path
-from comity.runs.schema import FrontPoint, Metrics, SearchControl, SearchResults, SearchVerdict
+from comity.runs.schema import Metrics
+from comity.runs.search_schema import FrontPoint, SearchControl, SearchResults, SearchVerdict
 from comity.searches.archive import counted_front
 from comity.searches.configuration import (
     SearchConfiguration,

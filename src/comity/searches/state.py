@@ -15,7 +15,7 @@ from comity.core.typing import FloatArray, NamedArrays
 from comity.federation.record import RoundRecord
 from comity.problems import DataProblem
 from comity.runs.link_schema import Communication
-from comity.runs.schema import SearchEffort, SearchEntry
+from comity.runs.search_schema import SearchEffort, SearchEntry
 from comity.searches.archive import Archive
 from comity.searches.candidates import Findings
 from comity.searches.configuration import SearchConfiguration

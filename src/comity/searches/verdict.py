@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from comity.runs.alone import STANDINGS
 from comity.runs.alone_schema import Standing
-from comity.runs.schema import SearchResults, SearchVerdict
+from comity.runs.search_schema import SearchResults, SearchVerdict
 from comity.runs.verdict import TOLERANCE, compare_values
 
 _WORDS: dict[Standing, str] = {"better": "more than", "level": "level with", "worse": "less than"}

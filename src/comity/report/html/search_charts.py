@@ -23,7 +23,7 @@ from comity.report.html.charts import (
 from comity.report.measures import number, preference_text
 from comity.report.series.growth import HYPERVOLUME, Growths, milestones
 from comity.report.series.learning import LearningCurve
-from comity.runs.schema import FrontPoint
+from comity.runs.search_schema import FrontPoint
 from comity.searches import Search
 
 

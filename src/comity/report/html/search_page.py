@@ -32,7 +32,7 @@ from comity.report.measures import (
 )
 from comity.report.series.growth import growth_of, growths_of
 from comity.report.terms import ENVIRONMENTS, search_terms
-from comity.runs.schema import SearchComparisonResults, SearchResults
+from comity.runs.search_schema import SearchComparisonResults, SearchResults
 from comity.searches import Search
 from comity.searches.comparison import SearchComparison
 from comity.searches.effort import mean_steps, total_steps

@@ -11,7 +11,12 @@ from comity.core.typing import FloatArray
 from comity.problems import Problem
 from comity.report.measures import target_label
 from comity.report.terms import ENVIRONMENTS, search_terms
-from comity.runs.schema import GrowthEntry, SearchComparisonResults, SearchEntry, SearchResults
+from comity.runs.search_schema import (
+    GrowthEntry,
+    SearchComparisonResults,
+    SearchEntry,
+    SearchResults,
+)
 from comity.searches import Search
 from comity.searches.comparison import SearchComparison, growth
 from comity.searches.effort import mean_steps

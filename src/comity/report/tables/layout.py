@@ -12,7 +12,8 @@ from rich.table import Table
 from rich.text import Text
 
 from comity.report.measures import Cell, Measure, available_measures, baselines, number
-from comity.runs.schema import ComparisonResults, Metrics, SearchComparisonResults
+from comity.runs.schema import ComparisonResults, Metrics
+from comity.runs.search_schema import SearchComparisonResults
 
 # short headings: all columns must fit on a terminal of 80 characters
 _NARROW = {

@@ -21,7 +21,7 @@ from comity.report.tables.layout import (
     fill_measures,
     measure_cell,
 )
-from comity.runs.schema import SearchComparisonResults, SearchResults
+from comity.runs.search_schema import SearchComparisonResults, SearchResults
 from comity.searches.effort import mean_steps
 
 
