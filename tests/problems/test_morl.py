@@ -232,7 +232,8 @@ def test_a_missing_extra_is_named():
 def test_problems_with_data_need_no_environments(tmp_path):
     hidden = "import sys; sys.modules['gymnasium'] = sys.modules['mo_gymnasium'] = None\n"
     code = hidden + "from comity.cli import main; main()"
-    for words in (["list", "problems"], ["run", "german-credit-gender-dp", "--rounds", "1"]):
+    run = ["run", "german-credit-gender-dp", "--rounds", "1", "--workers", "1"]
+    for words in (["list", "problems"], run):
         command = [sys.executable, "-c", code, *words]
         subprocess.run(command, capture_output=True, check=True, cwd=tmp_path)
 
