@@ -7,7 +7,7 @@ INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --constraint c
 SPACE := examples/space
 SATELLITES := --links runs/contacts.csv --encoding int8 --preferences $(SPACE)/preferences.csv
 
-.PHONY: demo space test test-slow test-flower test-lowest docs release setup flower lint clean
+.PHONY: demo space test coverage test-slow test-flower test-lowest docs release setup flower lint clean
 
 demo: $(VENV)/.demo  ## set up and run the main job: 20 clients, Deep Sea Treasure, FedPref
 	$(BIN)/comity run deep-sea-treasure
@@ -19,6 +19,10 @@ space: $(VENV)/.space runs/contacts.csv  ## ten satellites, over links of minute
 
 test: setup lint  ## set up and pass all fast tests
 	$(BIN)/pytest -n 2 -m "not slow and not flower"
+
+coverage: setup  ## lines that the fast tests execute, per room of the package
+	$(BIN)/pytest -n 2 -m "not slow and not flower" --cov --cov-report=
+	$(BIN)/python -m tests.covered
 
 test-slow: setup  ## the long checks
 	$(BIN)/pytest -n 2 -m slow
@@ -80,4 +84,4 @@ $(LOWEST)/.setup: pyproject.toml constraints-lowest.txt
 	@touch $@
 
 clean:
-	rm -rf $(VENV) $(FLOWER) $(LOWEST) build dist site .venv-peers .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) $(FLOWER) $(LOWEST) build dist site .venv-peers .mypy_cache .ruff_cache .pytest_cache .coverage

@@ -23,6 +23,8 @@ from comity.problems.data import batch_of
 from tests.tiny import ANSWERS, PEOPLE, batches_of, fleet_of
 from tests.vectors import fleet
 
+pytestmark = pytest.mark.usefixtures("undrawn")
+
 COUNTS = torch.tensor([[400.0, 100.0], [200.0, 300.0]])
 """m_yz: 400 noes and 200 yeses in the first group, 100 and 300 in the second."""
 START = torch.tensor([[2 / 3, 1 / 4], [1 / 3, 3 / 4]])

@@ -20,6 +20,8 @@ from tests.vectors import fleet, round_of
 
 # -- how they are found --------------------------------------------------------------------
 
+pytestmark = pytest.mark.usefixtures("undrawn")
+
 DECLARED = """
 import comity
 

@@ -366,7 +366,7 @@ def test_a_search_on_a_table_of_ones_own(tmp_path, monkeypatch, capsys):
     refused(command, words, tmp_path, monkeypatch, capsys)
 
 
-def test_help_needs_no_heavy_imports(comity):
+def test_help_needs_no_heavy_imports(process):
     """What makes help slow is importing torch and friends: none of them may be loaded."""
     code = (
         "import sys, comity.cli\n"
@@ -376,4 +376,4 @@ def test_help_needs_no_heavy_imports(comity):
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
-    assert "reproduce" in comity("--help").stdout
+    assert "reproduce" in process("--help").stdout

@@ -173,7 +173,13 @@ def start_federation(home: Path, name: str) -> Parties:
     return Parties(file)
 
 
-@pytest.mark.parametrize("name", ["fedavg", "fedcmoo", "ditto", "praffl", "treasure"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("fedcmoo", "treasure"),  # a survey, and an environment
+        *(pytest.param(name, marks=pytest.mark.slow) for name in ("fedavg", "ditto", "praffl")),
+    ],
+)
 def test_real_processes_equal_the_simulation(name, tmp_path):
     with start_federation(tmp_path / "home", name) as parties:
         parties.start()
@@ -240,7 +246,10 @@ def test_a_foreign_key_is_refused(pair):
     assert "Traceback" not in pair.log("site-0") + pair.log("server")
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    ("number", "code"),
+    [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.slow)],
+)
 def test_an_interrupted_party_says_how_to_go_on(number, code, pair):
     pair.start("server", "site-0")
     until(lambda: "waiting for" in pair.log("site-0"))

@@ -23,28 +23,28 @@ pytestmark = flower
 BANKS = Path(__file__).parents[2] / "examples" / "banks"
 
 
-def test_a_rehearsal_over_flower_equals_the_simulation_and_ends(comity):
-    banks = comity.home / "banks"
+def test_a_rehearsal_over_flower_equals_the_simulation_and_ends(process):
+    banks = process.home / "banks"
     shutil.copytree(BANKS, banks)
     federation = banks / "federation.toml"
     text = federation.read_text()
     federation.write_text(text.replace("rounds = 20\n", "rounds = 2\n"))
     assert federation.read_text() != text
-    done = comity(
+    done = process(
         *("rehearse", federation, "--transport", "flower", "--out", "out", "--json"), seconds=900
     )
-    assert not with_path(comity.home)
+    assert not with_path(process.home)
     results = json.loads(done.stdout)
     assert results["transport"] == "flower"
     assert results["rounds"] == 2
     assert results["absences"] == []
     assert results["equal_to_simulation"] is True
-    status = json.loads((comity.home / "out" / "server" / "status.json").read_text())
+    status = json.loads((process.home / "out" / "server" / "status.json").read_text())
     assert status["events"] == []
     assert {site["last_round"] for site in status["sites"].values()} == {4}, "all answered the end"
-    log = (comity.home / "out" / "server" / "flower" / "flower.log").read_text()
+    log = (process.home / "out" / "server" / "flower" / "flower.log").read_text()
     assert "running on https://127.0.0.1:" in log
-    registered = json.loads((comity.home / "out/server/flower/registered.json").read_text())
+    registered = json.loads((process.home / "out/server/flower/registered.json").read_text())
     nodes = {name: node for name, (node, _) in registered.items()}
     assert sorted(nodes) == ["bank-a", "bank-b", "bank-c"]
     for node in nodes.values():
@@ -79,15 +79,15 @@ def pair(home: Path, algorithm: str) -> Path:
 
 
 @pytest.mark.parametrize("algorithm", ["fedavg", "fedcmoo", "ditto", "praffl", "treasure"])
-def test_other_algorithms_over_flower_equal_the_simulation(algorithm, comity):
-    federation = pair(comity.home / "pair", algorithm)
-    done = comity(
+def test_other_algorithms_over_flower_equal_the_simulation(algorithm, process):
+    federation = pair(process.home / "pair", algorithm)
+    done = process(
         *("rehearse", federation, "--transport", "flower", "--out", "out", "--json"), seconds=900
     )
     results = json.loads(done.stdout)
     assert results["absences"] == []
     assert results["equal_to_simulation"] is True
-    assert not with_path(comity.home)
+    assert not with_path(process.home)
 
 
 @pytest.mark.parametrize("victim", ["flower-supernode", "flower-superlink"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 
 import pytest
 
@@ -30,8 +31,10 @@ class Alike(comity.Algorithm):
 
 
 @pytest.fixture
-def home(comity):
-    """The working directory of the command line, with two modules in it."""
+def home(comity, monkeypatch):
+    """The working directory of the command line, with two modules in it and no other `classics`."""
+    monkeypatch.delitem(sys.modules, "classics")
+    monkeypatch.setattr(sys, "path", [path for path in sys.path if path != str(HOME)])
     shutil.copy(HOME / "classics.py", comity.home)
     (comity.home / "mine.py").write_text(ALIKE)
     return comity.home

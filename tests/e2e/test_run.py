@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import json
+import shutil
 import sys
+from contextlib import redirect_stdout
 
 import numpy as np
 import pytest
@@ -15,10 +18,25 @@ from tests.e2e.conftest import TINY
 from tests.sealed_sizes import SIZE, answer_size, request_size
 
 
+@pytest.fixture(scope="module")
+def original(tmp_path_factory):
+    """The directory of a finished run, and what the command printed."""
+    home, printed = tmp_path_factory.mktemp("run"), io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(printed):
+        patch.chdir(home)
+        command = ["comity", "run", "deep-sea-treasure", *TINY, "--json", "--out", "run"]
+        patch.setattr(sys, "argv", command)
+        with pytest.raises(SystemExit, match="0"):
+            main()
+    return home / "run", printed.getvalue()
+
+
 @pytest.fixture
-def finished(comity):
-    done = comity("run", "deep-sea-treasure", *TINY, "--json", "--out", "run")
-    return comity, json.loads(done.stdout)
+def finished(comity, original):
+    """The command line beside a copy of that run, and its results."""
+    path, printed = original
+    shutil.copytree(path, comity.home / "run")
+    return comity, json.loads(printed)
 
 
 def test_json_has_every_field_and_the_directory_every_file(finished):

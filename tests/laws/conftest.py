@@ -80,12 +80,6 @@ def uneven(request) -> dict[str, Any]:
     }
 
 
-@pytest.fixture(params=ACTING)
-def name(request) -> str:
-    """Every registered algorithm that can learn from rewards."""
-    return request.param
-
-
 @pytest.fixture(autouse=True)
 def _bare(monkeypatch) -> None:
     """Laws are about bits: no pictures, and a checkpoint after every round."""

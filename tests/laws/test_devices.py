@@ -113,12 +113,14 @@ def test_every_algorithm_is_on_the_device_alone(case):
     algorithm, problem = case
     values = settings_of(algorithm, problem) | {algorithm: EAGER.get(algorithm, {})}
     # an LSTM's cell is one operation on GPUs and several on CPUs, and Adam makes steps of the rest
-    assert_all_there(tiny(**values, rounds=2), atol=1e-3 if algorithm == "pfedrlla" else 0.0)
+    configuration = tiny(**values, rounds=2, chunk=4)
+    assert_all_there(configuration, atol=1e-3 if algorithm == "pfedrlla" else 0.0)
 
 
 @pytest.mark.parametrize("name", sorted(HOSTS))
 def test_every_wrapper_is_on_the_device_alone(name):
-    assert_all_there(tiny(problem="tiny-people", algorithm=HOSTS[name], wrapper=name, rounds=2))
+    values = {"problem": "tiny-people", "algorithm": HOSTS[name], "wrapper": name}
+    assert_all_there(tiny(**values, rounds=2, chunk=4))
 
 
 PICTURES = np.random.default_rng(5).integers(0, 256, (120, 1, 16, 16), dtype=np.uint8)

@@ -7,6 +7,8 @@ from comity.errors import UserError
 from comity.problems import find
 from comity.problems.own_table import described, resolved, table_problem
 
+pytestmark = pytest.mark.usefixtures("undrawn")
+
 
 def test_what_comes_with_a_data_set_is_not_described_again():
     with pytest.raises(UserError, match=r"problem\.label means nothing for data = 'german-credit'"):

@@ -17,6 +17,8 @@ from comity.federation.messages import RoundRequest
 from comity.problems import check_rows, find, resolved
 from comity.problems.schema import SchemaProblem
 
+pytestmark = pytest.mark.usefixtures("undrawn")
+
 SIZES = (40, 61, 90)
 PREFERENCES = [[0.7, 0.3], [0.5, 0.5], [0.9, 0.1]]
 BANKS = Path(__file__).parents[2] / "examples" / "banks"

@@ -10,6 +10,8 @@ from comity.configuration import configure
 from comity.errors import UserError
 from comity.problems import check_rows
 
+pytestmark = pytest.mark.usefixtures("undrawn")
+
 CLASSES = ["cat", "dog", "owl"]
 
 

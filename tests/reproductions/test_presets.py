@@ -17,30 +17,34 @@ from comity.configuration import (
 from comity.errors import UserError
 from comity.learners import LEARNERS
 
-PAIRS = [(problem, algorithm) for problem, table in presets().items() for algorithm in table]
 
-
-@pytest.mark.parametrize(("problem", "algorithm"), PAIRS)
-def test_every_name_exists(problem, algorithm):
-    parts = presets()[problem][algorithm]
-    assert parts
-    assert set(parts) <= {"run", "learner", "algorithm"}
-    assert all(parts.values()), "an empty part is a left-over"
+def assert_names_exist(values: Layer, problem: str, algorithm: str) -> None:
+    """All settings are settings of the algorithm, of the problem's learner or of runs."""
     found, cls = problems.find(problem), algorithms.find(algorithm)  # refuse unknown names
-    values = preset(problem, algorithm)
-    assert values.algorithm.keys() <= cls.model_fields.keys()
-    assert values.learner.keys() <= LEARNERS[found.learner][1].model_fields.keys()
-    assert values.run.keys() <= set(RUN_SETTINGS)
+    assert values.algorithm.keys() <= cls.model_fields.keys(), algorithm
+    assert values.learner.keys() <= LEARNERS[found.learner][1].model_fields.keys(), algorithm
+    assert values.run.keys() <= set(RUN_SETTINGS), algorithm
 
 
-@pytest.mark.parametrize(("problem", "algorithm"), PAIRS)
-def test_every_preset_is_in_force_and_gives_way_to_the_user(problem, algorithm):
-    values = preset(problem, algorithm)
-    configuration = configure({"problem": problem, "algorithm": algorithm})
-    assert values.algorithm.items() <= configuration.algorithm_settings.items()
-    assert values.learner.items() <= configuration.learner_settings.items()
-    assert values.run.items() <= configuration.model_dump().items()
-    assert configure({"problem": problem, "algorithm": algorithm, "rounds": 3}).rounds == 3
+@pytest.mark.parametrize("problem", presets())
+def test_every_name_exists(problem):
+    for algorithm, parts in presets()[problem].items():
+        assert parts
+        assert set(parts) <= {"run", "learner", "algorithm"}
+        assert all(parts.values()), "an empty part is a left-over"
+        assert_names_exist(preset(problem, algorithm), problem, algorithm)
+
+
+@pytest.mark.parametrize("problem", presets())
+def test_every_preset_is_in_force_and_gives_way_to_the_user(problem):
+    for algorithm in presets()[problem]:
+        values = preset(problem, algorithm)
+        configuration = configure({"problem": problem, "algorithm": algorithm})
+        assert values.algorithm.items() <= configuration.algorithm_settings.items(), algorithm
+        assert values.learner.items() <= configuration.learner_settings.items(), algorithm
+        assert values.run.items() <= configuration.model_dump().items(), algorithm
+        mine = configure({"problem": problem, "algorithm": algorithm, "rounds": 3})
+        assert mine.rounds == 3, algorithm
 
 
 def test_no_preset_is_empty_and_no_error():
@@ -97,21 +101,19 @@ def test_fedprox_has_the_learning_rates_of_the_thesis(metric, printed, missing):
 
 # -- named presets -----------------------------------------------------------------------------
 
-COVERED = [
-    (name, problem, algorithm)
-    for name, entries in named_presets().items()
-    for problem in problems.problems()
-    for algorithm in algorithms.algorithms()
-    if entries[0].covers(problem, algorithm)
-]
 
-
-@pytest.mark.parametrize(("name", "problem", "algorithm"), COVERED)
-def test_every_name_in_a_named_preset_exists(name, problem, algorithm):
-    values, found = preset(problem, algorithm, name), problems.find(problem)
-    assert values.algorithm.keys() <= algorithms.find(algorithm).model_fields.keys()
-    assert values.learner.keys() <= LEARNERS[found.learner][1].model_fields.keys()
-    assert values.run.keys() <= set(RUN_SETTINGS)
+@pytest.mark.parametrize("name", named_presets())
+def test_every_name_in_a_named_preset_exists(name):
+    first = named_presets()[name][0]
+    covered = [
+        (problem, algorithm)
+        for problem in problems.problems()
+        for algorithm in algorithms.algorithms()
+        if first.covers(problem, algorithm)
+    ]
+    assert covered
+    for problem, algorithm in covered:
+        assert_names_exist(preset(problem, algorithm, name), problem, algorithm)
 
 
 @pytest.mark.parametrize("name", named_presets())

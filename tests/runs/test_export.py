@@ -19,6 +19,8 @@ import tests.tiny  # noqa: F401  (which makes its problems known)
 from comity.datasets.shipped import shipped
 from comity.problems import find
 
+pytestmark = pytest.mark.usefixtures("undrawn")
+
 SHORT = {"clients": 3, "rounds": 2, "supervised": {"local_steps": 3}}
 WISH = [0.8, 0.2]
 
