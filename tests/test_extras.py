@@ -18,7 +18,7 @@ SPACE = (ROOT / "examples/space/orbits.tle", ROOT / "examples/space/stations.csv
 CREDIT = ("run", "german-credit-gender-dp", "--clients", "2", "--rounds", "1")
 TUNED = ("--algorithm", "fedprox", "--over", ROOT / "examples/tuning/fedprox.toml")
 COMMANDS: dict[str, tuple[str, tuple[object, ...]]] = {
-    "environments": ("mo_gymnasium", ("run", "deep-sea-treasure")),
+    "environments": ("gymnasium", ("run", "deep-sea-treasure")),
     "box2d": ("Box2D", ("run", "lunar-lander")),
     "mujoco": ("mujoco", ("run", "halfcheetah")),
     "onnx": ("onnxscript", ("export", "RUN", "--client", "0", "model.onnx")),
