@@ -7,7 +7,7 @@ COPY src src
 # Where torch's builds for CPUs are at another index, give its address: --build-arg PIP_EXTRA_INDEX_URL=...
 ARG PIP_EXTRA_INDEX_URL=
 RUN python -m venv /venv \
-    && /venv/bin/pip install --no-cache-dir --constraint constraints.txt ".[grpc,onnx,parquet,explore]"
+    && /venv/bin/pip install --no-cache-dir --constraint constraints.txt ".[environments,grpc,onnx,parquet,explore]"
 
 FROM python:3.11-slim
 RUN useradd --create-home --uid 1000 comity

@@ -3,11 +3,14 @@ VENV := .venv
 BIN := $(VENV)/bin
 FLOWER := .venv-flower
 LOWEST := .venv-lowest
+NEWEST := .venv-newest
 INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
+RANGE := -n 2 -m "not slow and not flower" --ignore tests/explore/browser $(addprefix tests/,api callbacks cli configuration \
+	core datasets explore federation learners links problems report runs searches tuning e2e/test_run.py test_api.py test_extras.py)
 SPACE := examples/space
 SATELLITES := --links runs/contacts.csv --encoding int8 --preferences $(SPACE)/preferences.csv
 
-.PHONY: demo space test coverage test-slow test-flower test-lowest docs release setup flower lint clean
+.PHONY: demo space test coverage test-slow test-flower test-lowest test-newest docs release setup flower lint clean
 
 demo: $(VENV)/.demo  ## set up and run the main job: 20 clients, Deep Sea Treasure, FedPref
 	$(BIN)/comity run deep-sea-treasure
@@ -30,8 +33,11 @@ test-slow: setup  ## the long checks
 test-flower: setup flower  ## the transport on Flower, with real processes
 	COMITY_FLOWER_BIN=$(FLOWER)/bin $(BIN)/pytest -m flower
 
-test-lowest: $(LOWEST)/.setup  ## the fast tests with the lowest versions that pyproject.toml allows
-	$(LOWEST)/bin/pytest -n 2 -m "not slow and not flower" -W ignore::DeprecationWarning
+test-lowest: $(LOWEST)/.setup  ## what calls other libraries, with the lowest versions that pyproject.toml allows
+	$(LOWEST)/bin/pytest -W ignore::DeprecationWarning $(RANGE)
+
+test-newest: $(NEWEST)/.setup  ## the same with the newest versions there are; of torch that of constraints.txt
+	$(NEWEST)/bin/pytest $(RANGE)
 
 docs: setup  ## the site, below site/: warnings and broken links are errors
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
@@ -78,10 +84,17 @@ $(FLOWER)/.setup: constraints-flower.txt
 	$(FLOWER)/bin/pip install --quiet --disable-pip-version-check --constraint $< flwr
 	@touch $@
 
-$(LOWEST)/.setup: pyproject.toml constraints-lowest.txt
-	$(PYTHON) -m venv $(LOWEST)
-	$(LOWEST)/bin/pip install --quiet --disable-pip-version-check --constraint constraints-lowest.txt --editable ".[box2d,mujoco,dev]"
+$(LOWEST)/.setup: constraints-lowest.txt
+$(NEWEST)/.setup: build/constraints-newest.txt
+$(LOWEST)/.setup $(NEWEST)/.setup: pyproject.toml
+	$(PYTHON) -m venv --clear $(@D)
+	$(@D)/bin/pip install --quiet --upgrade pip  # that of Python 3.11 cannot resolve these
+	$(@D)/bin/pip install --quiet --constraint $(filter-out pyproject.toml,$^) --editable ".[box2d,mujoco,dev]"
 	@touch $@
 
+build/constraints-newest.txt: constraints.txt
+	@mkdir -p build
+	grep ^torch== $< >$@
+
 clean:
-	rm -rf $(VENV) $(FLOWER) $(LOWEST) build dist site .venv-peers .mypy_cache .ruff_cache .pytest_cache .coverage
+	rm -rf $(VENV) $(FLOWER) $(LOWEST) $(NEWEST) build dist site .venv-peers .mypy_cache .ruff_cache .pytest_cache .coverage

@@ -17,7 +17,9 @@ def missing(tool: str, extra: str) -> UserError:
         tool: Name of the tool.
         extra: Name of Comity's extra with it.
     """
-    return UserError(f"log: {tool} is not installed. Install it with: pip install comity[{extra}]")
+    return UserError(
+        f"log: {tool} is not installed. Install it with: pip install 'comity[{extra}]'."
+    )
 
 
 def title(event: Source) -> str:

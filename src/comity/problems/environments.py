@@ -64,9 +64,9 @@ class EnvironmentProblem(Problem):
         With discrete actions it has one output per action; with continuous ones it is an
         `ActorCritic`.
         """
+        environment = self.environment()  # first: without gymnasium its error names the extra
         from gymnasium.spaces import Box, Discrete
 
-        environment = self.environment()
         width = int(np.prod(environment.observation_space.shape))
         actions = environment.action_space
         if isinstance(actions, Discrete):

@@ -57,8 +57,8 @@ class Tabular(Generic[T]):
             from pandas import DataFrame
         except ImportError:
             raise UserError(
-                "to_pandas: pandas is not installed. Install it with: pip install comity[pandas]; "
-                "or give what rows() returns to another library."
+                "to_pandas: pandas is not installed. Install it with: pip install "
+                "'comity[pandas]'; or give what rows() returns to another library."
             ) from None
         return DataFrame(self.rows(table))
 

@@ -1,0 +1,77 @@
+"""Without an extra, what needs it ends in one sentence that names the extra."""
+
+from __future__ import annotations
+
+import re
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import comity
+from comity.cli import main
+from comity.runs.execute import execute, start_run
+
+ROOT = Path(__file__).parents[1]
+SPACE = (ROOT / "examples/space/orbits.tle", ROOT / "examples/space/stations.csv")
+CREDIT = ("run", "german-credit-gender-dp", "--clients", "2", "--rounds", "1")
+TUNED = ("--algorithm", "fedprox", "--over", ROOT / "examples/tuning/fedprox.toml")
+COMMANDS: dict[str, tuple[str, tuple[object, ...]]] = {
+    "environments": ("gymnasium", ("run", "deep-sea-treasure")),
+    "box2d": ("Box2D", ("run", "lunar-lander")),
+    "mujoco": ("mujoco", ("run", "halfcheetah")),
+    "onnx": ("onnxscript", ("export", "RUN", "--client", "0", "model.onnx")),
+    "parquet": ("polars", ("describe", "table.parquet")),
+    "tensorboard": ("torch.utils.tensorboard", (*CREDIT, "--log", "tensorboard:logs")),
+    "mlflow": ("mlflow", (*CREDIT, "--log", "mlflow")),
+    "wandb": ("wandb", (*CREDIT, "--log", "wandb")),
+    "grpc": ("cryptography", ("keys", "bank-a")),
+    "space": ("skyfield", ("contacts", *SPACE, "--out", "plan.csv")),
+    "privacy": ("dp_accounting", (*CREDIT, "--set", "privacy.epsilon=8")),
+    "explore": ("uvicorn", ("explore", "RUN")),
+    "tune": ("optuna", ("tune", "german-credit-gender-dp", *TUNED)),
+    "cluster": ("distributed", (*CREDIT, "--cluster", "local:2")),
+}
+"""Extra -> a library of it, and a command that needs it; RUN is a finished run."""
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    values = {"problem": CREDIT[1], "algorithm": "fedavg", "clients": 2, "rounds": 1}
+    run = start_run(values, tmp_path_factory.mktemp("runs") / "credit")
+    execute(run, 1)
+    return run.path
+
+
+def hide(monkeypatch, library):
+    """Let imports of a library fail, also where another test has imported it."""
+    for name in [name for name in sys.modules if name.startswith(f"{library}.")]:
+        monkeypatch.setitem(sys.modules, name, None)
+    monkeypatch.setitem(sys.modules, library, None)
+
+
+@pytest.mark.parametrize("extra", COMMANDS)
+def test_a_command_without_its_extra_names_it(extra, finished, tmp_path, monkeypatch, capsys):
+    library, arguments = COMMANDS[extra]
+    hide(monkeypatch, library)
+    words = [str(finished) if word == "RUN" else str(word) for word in arguments]
+    monkeypatch.setattr(sys, "argv", ["comity", *words])
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as ended:
+        main()
+    printed = capsys.readouterr()
+    assert (ended.value.code, printed.err.count("\n")) == (2, 1), printed.err
+    assert re.search(rf"pip install ['\"]comity\[{extra}\]['\"]", printed.err)
+    assert not list(tmp_path.rglob("*")), "nothing is begun"
+
+
+def test_a_data_frame_without_its_extra_names_it(finished, monkeypatch):
+    hide(monkeypatch, "pandas")
+    with pytest.raises(comity.UserError, match=r"pip install 'comity\[pandas\]'"):
+        comity.open(finished).to_pandas()
+
+
+def test_every_extra_for_users_is_tried():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert {*COMMANDS, "pandas"} == {*project["optional-dependencies"]} - {"dev", "docs"}
