@@ -7,6 +7,7 @@ NEWEST := .venv-newest
 INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 RANGE := -n 2 -m "not slow and not flower" --ignore tests/explore/browser $(addprefix tests/,api callbacks cli configuration \
 	core datasets explore federation learners links problems report runs searches tuning e2e/test_run.py test_api.py test_extras.py)
+SEED ?= 1
 SPACE := examples/space
 SATELLITES := --links runs/contacts.csv --encoding int8 --preferences $(SPACE)/preferences.csv
 
@@ -20,8 +21,8 @@ space: $(VENV)/.space runs/contacts.csv  ## ten satellites, over links of minute
 	$(BIN)/comity run statlog-landsat $(SATELLITES)
 	$(BIN)/comity compare statlog-landsat $(SATELLITES) --algorithms no-communication,fedavg,fedpref --seeds 5
 
-test: setup lint  ## set up and pass all fast tests
-	$(BIN)/pytest -n 2 -m "not slow and not flower"
+test: setup lint  ## set up and pass all fast tests, in the order that SEED draws
+	$(BIN)/pytest -n 2 -m "not slow and not flower" --randomly-seed=$(SEED)
 
 coverage: setup  ## lines that the fast tests execute, per room of the package
 	$(BIN)/pytest -n 2 -m "not slow and not flower" --cov --cov-report=
