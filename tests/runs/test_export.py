@@ -174,6 +174,8 @@ def test_own_preference_unless_given(praffl, fedavg, tmp_path):
 def test_onnx_gives_the_same_outputs(algorithm, praffl, home, tmp_path):
     run, wish = praffl, WISH
     if algorithm != "praffl":  # no chain of layers
+        if torch.__version__.startswith("2.9."):
+            pytest.skip("torch 2.9 cannot trace an ensemble for any number of rows")
         run = comity.run("tiny-people", algorithm=algorithm, out=home / algorithm, **SHORT)
         wish = None
     path = comity.export(run, tmp_path / "model.onnx", 1, wish)
