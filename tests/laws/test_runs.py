@@ -75,8 +75,8 @@ def ends(settings: dict[str, Any], chunks=(4, 2, 1), rounds=2) -> list[Fleet]:
 
 
 def test_2_one_fleet_or_many(case):
-    """Chunks of four and of one client end with the same models, to tolerance."""
-    models = ends({**case, "guard": False}, chunks=(4, 1))
+    """Chunks of four, of two and of one client end with the same models, to tolerance."""
+    models = ends({**case, "guard": False})
     for other in models[1:]:
         for tensor_name in models[0]:
             np.testing.assert_allclose(
@@ -89,7 +89,7 @@ def test_2_one_fleet_or_many_of_clients_with_unequal_work(uneven):
     sizes = [len(share.train) for share in tiny(**uneven).get_problem().client_rows()]
     batch = uneven["supervised"]["batch_size"]
     assert sorted(sizes)[0] < batch < sorted(sizes)[1], "one has less than a batch"
-    models = ends(uneven, chunks=(4, 3))  # of three clients, and of one
+    models = ends(uneven, chunks=(4, 3, 1))
     for other in models[1:]:
         for name in models[0]:
             np.testing.assert_allclose(models[0][name], other[name], rtol=1e-3, atol=1e-4)
@@ -515,19 +515,22 @@ def test_7_a_lost_answer_equals_never_having_been_asked(plain):
     for engine in (
         EmbeddedEngine(tiny(**plain, chunk=1, rounds=3, absences=absences)),
         LosingAnswers(tiny(**plain, chunk=1, rounds=3), {2: 1, 3: 0}),
+        EmbeddedEngine(tiny(**plain, chunk=1, rounds=3)),
     ):
         with engine:
             loop = RoundLoop(engine, Server(tiny(**plain, rounds=3)))
             records = [record for (record,) in loop.rounds()]
             loop.finish()
             ends.append((records, engine.models(kept=True), engine.models(kept=False)))
-    (absent, *simulated), (unanswered, *lost) = ends
+    (absent, *simulated), (unanswered, *lost), (_, *present) = ends
     assert [record.absent for record in absent] == [{}, {"round": (1,)}, {"round": (0,)}]
     for records in (absent, unanswered):
         assert [record.clients for record in records] == [(0, 1, 2, 3), (0, 2, 3), (1, 2, 3)]
     for one, other in zip(simulated, lost, strict=True):
         for name in one:
             assert torch.equal(one[name], other[name]), name
+    # the absence itself must show
+    assert any(not torch.equal(simulated[1][name], present[1][name]) for name in simulated[1])
 
 
 def test_8_a_client_that_is_no_longer_finite_is_named_and_left_out(plain, monkeypatch):

@@ -43,7 +43,7 @@ PLANS: dict[str, Callable[..., Comparison | SearchComparison | Tuning]] = {
     SEARCHES: run_search_plan,
     TUNING: run_tuning,
 }
-"""What executes a plan, by the name of its file."""
+"""Function that executes a plan, by the name of the plan's file."""
 
 
 def run(
