@@ -52,6 +52,14 @@ class Watched:
         self.page.wait_for_selector(f"#view:not([aria-busy]) {place}")
         return self.page
 
+    def wait_for_address(self, part: str) -> None:
+        """Wait until the address has a part, which the page may write later than it is drawn.
+
+        Args:
+            part: Part of the fragment.
+        """
+        self.page.wait_for_function("part => location.hash.includes(part)", arg=part)
+
 
 @pytest.fixture(scope="session")
 def runs(tmp_path_factory) -> Path:

@@ -175,7 +175,7 @@ def test_a_pair_is_swapped_by_the_keyboard(watched, compared, results) -> None:
         f"mean {signed(-gain['mean'], 4)}, 95 % interval {shown(-gain['interval'][1], 4)} "
         f"to {shown(-gain['interval'][0], 4)}"
     )
-    assert "pair=0,1" in page.url
+    watched.wait_for_address("pair=0,1")
     assert page.evaluate("document.activeElement.innerText") == "Swap"
     again = watched.view(compared, "compare", item="comparison", pair="0,1")
     assert again.locator(".compare .people").inner_text() == words
@@ -184,7 +184,7 @@ def test_a_pair_is_swapped_by_the_keyboard(watched, compared, results) -> None:
 def test_chosen_entries_are_in_tables_figures_and_address(watched, compared, values) -> None:
     page = watched.view(compared, "compare", item="comparison")
     page.get_by_role("checkbox", name="no-communication").uncheck()
-    assert "entries=1" in page.url
+    watched.wait_for_address("entries=1")
     assert [row[0] for row in table(page, MEASURES)[1:]] == ["fedavg", "trivial"]
     head, *rows = figure_table(page, "Parallel coordinates")
     assert head[:3] == ["client", "entry", "seed"]
@@ -345,4 +345,4 @@ def test_a_thousand_clients_are_compared(watched: Watched, compared) -> None:
     ]
     assert page.get_by_role("button", name="Show 9,950 more rows").count() == 1
     page.get_by_label("Up", exact=True).select_option("2")
-    assert "y=2" in page.url
+    watched.wait_for_address("y=2")

@@ -54,7 +54,7 @@ def test_the_slider_makes_other_models_whose_values_are_the_judge_s(watched, add
     page.keyboard.press("Home")
     for _ in range(5):
         page.keyboard.press("ArrowRight")
-    assert "w=0.95,0.05" in page.url
+    watched.wait_for_address("w=0.95,0.05")
     judgement = asked(address, "judge?id=praffl&client=1&preference=0.95,0.05")
     test = judgement["parts"]["test"]
     expected = dict(zip(("accuracy", "fairness"), map(shown, test["objectives"]), strict=True))
@@ -165,7 +165,7 @@ def test_the_threshold_changes_answers_and_says_for_how_many_people(watched, add
     change = round(1000 * (wrong(place) - wrong(half)) / rows)
     words = f"{abs(change)} {'more' if change > 0 else 'fewer'} answers are wrong"
     assert words in page.locator(".people").inner_text()
-    assert "t=0.9" in page.url
+    watched.wait_for_address("t=0.9")
 
 
 def test_a_preference_whose_digits_were_cut_is_still_answered(watched, address) -> None:

@@ -36,7 +36,7 @@ def test_all_items_are_listed_and_lead_to_their_verdicts(watched, address) -> No
     assert page.locator("tbody tr").count() == 9  # five directories, four runs in the comparison
     page.get_by_role("button", name="fedpref", exact=True).click()
     page.wait_for_selector(".view.verdict")
-    assert "item=fedpref" in page.url
+    watched.wait_for_address("item=fedpref")
     assert "4 clients" in page.locator(".sentences").inner_text()
 
 
@@ -50,7 +50,7 @@ def test_the_address_holds_the_state_and_back_leaves_a_view(watched, address) ->
     page.wait_for_selector(".view.verdict")
     page.go_back()
     page.wait_for_selector(".view.preference")
-    assert "w=0.8,0.2" in page.url
+    watched.wait_for_address("w=0.8,0.2")
 
 
 def test_nothing_is_wider_than_a_phone(watched, address) -> None:
