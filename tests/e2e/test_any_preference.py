@@ -16,7 +16,8 @@ from tests.e2e.conftest import TINY
 
 def test_one_run_serves_any_preference(comity):
     out = comity.home / "run"
-    comity("run", "deep-sea-treasure", "--algorithm", "conditioned-dqn", *TINY, "--out", out)
+    tiny = [*TINY, "--clients", "2", "--rounds", "2"]
+    comity("run", "deep-sea-treasure", "--algorithm", "conditioned-dqn", *tiny, "--out", out)
     results = json.loads((out / "results.json").read_text())
     served = results["spanned"]["served"]
     asked, returns = np.array(served["preferences"]), np.array(served["returns"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import shutil
+import subprocess
 import sys
 from contextlib import redirect_stdout
 
@@ -123,6 +124,33 @@ def test_tables_are_printed_and_the_report_is_drawn_again(finished):
     assert (comity.home / "run" / "report.html").is_file()
     again = json.loads(comity("report", "run", "--json").stdout)
     assert again == result
+
+
+def test_interrupted_while_it_is_drawn_a_run_is_resumed_by_drawing_it(comity):
+    code = (
+        "import comity.report.writing as w, comity.cli\n"
+        "def stop(*arguments):\n    raise KeyboardInterrupt\n"
+        "w.report_run = stop\n"
+        "comity.cli.main()"
+    )
+    arguments = ["run", "deep-sea-treasure", *TINY, "--out", "r"]
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments], cwd=comity.home, capture_output=True, text=True
+    )
+    assert done.returncode == 130
+    *progress, last = done.stderr.splitlines()
+    assert last == "interrupted; go on with: comity resume r"
+    assert all(" rounds" in line for line in progress), "on a slow machine"
+    results = (comity.home / "r" / "results.json").read_bytes()
+    assert not (comity.home / "r" / "report.html").exists()
+    again = comity("resume", "r", "--figures", "svg")
+    assert again.stderr == "r is finished; only its report is missing, and is drawn now.\n"
+    assert "Report: r/report.html" in again.stdout
+    assert (comity.home / "r" / "results.json").read_bytes() == results
+    assert {path.stem for path in (comity.home / "r").glob("*.svg")} == {
+        path.stem for path in (comity.home / "r").glob("*.png")
+    }
+    assert "finished already" in comity("resume", "r", code=2).stderr
 
 
 def test_fine_tuning_adds_or_replaces(comity):

@@ -215,9 +215,8 @@ def test_a_run_that_is_interrupted_ends_with_the_same_bits(values):
     assert equal(again.engine.models(False), last)
 
 
-@pytest.mark.parametrize("encoding", ["int8", "int4"])
-def test_two_workers_give_the_same_bits(encoding):
-    configuration = people(encoding=encoding)
+def test_two_workers_give_the_same_bits():
+    configuration = people(encoding="int4")
     _, _, last = simulated(configuration)
     with EmbeddedEngine(configuration, workers=2) as engine:
         loop = SimulatedLoop(engine, Server(configuration))
@@ -321,13 +320,12 @@ def test_every_algorithm_runs_with_int8(algorithm):
     )
     plain = configuration_of(algorithm=algorithm, problem=data_of(algorithm), rounds=2)
     records, _, last = simulated(configuration)
-    whole = simulated(plain)[0]
     assert last.finite().all()
     up, _ = message_sizes(configuration)
     if configuration.get_algorithm().communicates:
-        assert records[0].bytes_up < whole[0].bytes_up
+        assert up < message_sizes(plain)[0]
         if not configuration.get_algorithm().surveys:
-            assert all(record.bytes_up <= 3 * up for record in records[:2])
+            assert all(0 < record.bytes_up <= 3 * up for record in records[:2])
 
 
 # -- refusals ------------------------------------------------------------------------------

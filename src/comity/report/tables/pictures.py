@@ -5,6 +5,7 @@ from __future__ import annotations
 from rich.table import Table
 from rich.text import Text
 
+from comity.report.captions import seeds_text
 from comity.report.columns import first_text
 from comity.report.measures import PICTURE_HEADINGS, number, percent
 from comity.report.tables.layout import empty_table
@@ -53,10 +54,7 @@ def picture_table(results: PictureResults) -> Table:
 def picture_caption(results: PictureResults) -> str:
     """Return what a reader must know of the runs and of the printed figures."""
     rows, protocol = results["rows"], results["protocol"]
-    seeds = max(len(row["seeds"]) for row in rows)
-    parts = [
-        f"Mean ± population standard deviation over {seeds} {'seed' if seeds == 1 else 'seeds'}"
-    ]
+    parts = [seeds_text(rows)]
     people = [f"{protocol['clients']} clients"] if "clients" in protocol else []
     if "participation" in protocol:
         people.append(f"a share of {protocol['participation']:g} per round")
