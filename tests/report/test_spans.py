@@ -329,6 +329,9 @@ def test_a_reproduction_of_hypervolumes_per_client() -> None:
     table = reproduction_table({**head, "across": None, "rows": [row]})
     assert rows_of(table) == [["synthetic", name, *figures]]
     assert "Reference point: (0, 0)" in str(table.caption)
+    row["ours"] = {"mean": 0.5, "std": None}  # of one seed
+    table = reproduction_table({**head, "across": None, "rows": [row]})
+    assert rows_of(table)[0][3] == "0.500"
 
 
 SHOWN = {"table": "praffl-6", "across": None, "reference_point": [0.0, 0.0]}

@@ -107,7 +107,7 @@ def test_mean_and_spread_are_of_the_runs_that_have_a_finite_measure():
     rows = [{"a": 1.0, "b": float("nan")}, {"a": 3.0, "c": 5.0}, {"a": float("inf")}]
     assert spread_of(rows) == {
         "a": {"mean": 2.0, "std": 1.0},
-        "c": {"mean": 5.0, "std": 0.0},
+        "c": {"mean": 5.0, "std": None},
     }
 
 

@@ -246,12 +246,8 @@ def _column(rows: Sequence[MeasuredRow], measure: Measure, trivial: Metrics) -> 
 
 
 def _mean(row: MeasuredRow, measure: Measure) -> str:
-    """Return a row's mean ± standard deviation, of one seed the value alone."""
-    if measure.name not in row["metrics"]:
-        return "–"
-    metric = row["metrics"][measure.name]
-    alone = len(cast(Sequence[int], row.get("seeds", ()))) == 1
-    return number(metric["mean"]) if alone else mean_and_std(metric)
+    """Return a row's mean ± standard deviation over seeds."""
+    return mean_and_std(row["metrics"][measure.name]) if measure.name in row["metrics"] else "–"
 
 
 def _standing(row: MeasuredRow, measure: Measure, trivial: Metrics) -> int:

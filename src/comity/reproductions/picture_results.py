@@ -10,7 +10,7 @@ import numpy as np
 
 from comity.errors import UserError
 from comity.reproductions.picture_tables import CONTROL, DATA, TABLES, printed, printed_key
-from comity.runs.compare import Comparison
+from comity.runs.compare import Comparison, spread
 from comity.runs.directory import Run
 from comity.runs.how_soon import how_soon, seconds_until, stable_round, validation_of_all
 from comity.runs.reproduction_schema import PictureResults, PictureRow
@@ -84,7 +84,7 @@ def _measures(run: Run) -> dict[str, float | None]:
 
 def _spread(values: Sequence[float | None]) -> Spread | None:
     known = [value for value in values if value is not None]
-    return {"mean": float(np.mean(known)), "std": float(np.std(known))} if known else None
+    return spread(known) if known else None
 
 
 def _gains(row: str, runs: Mapping[str, Sequence[Run]]) -> dict[str, dict[str, Difference]]:

@@ -12,14 +12,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import numpy as np
-
 from comity.datasets.synthetic import reference_hypervolume
 from comity.errors import UserError, unknown
 from comity.reproductions.campaign import RUNS, Campaign, models_of
 from comity.reproductions.praffl_spans import Shows, span_measures
 from comity.reproductions.printed import Needs, choose_rows, read_printed
-from comity.runs.compare import Comparison, seed_list
+from comity.runs.compare import Comparison, seed_list, spread
 
 DATA = {
     "praffl-synthetic": "SYNTHETIC",
@@ -275,6 +273,6 @@ def _seconds(
         hours = printed(table, problem, runs[0].configuration.clients, "training_time_hours")
         seconds = [sum(run.spent.values()) for run in runs]
         yield {
-            "ours": {"mean": float(np.mean(seconds)), "std": float(np.std(seconds))},
+            "ours": spread(seconds),
             "printed": 3600 * hours[entry] if entry in hours else None,
         }

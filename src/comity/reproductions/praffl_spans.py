@@ -16,7 +16,10 @@ from comity.core.rates import fit_rate
 from comity.core.spans import distance, distinct, monotony, rank_correlation, undominated, width
 from comity.core.typing import FloatArray
 from comity.errors import UserError
+from comity.runs.compare import spread
 from comity.runs.directory import Run
+from comity.runs.reproduction_schema import PrintedValue
+from comity.runs.schema import Spread
 from comity.runs.spans import Spans
 
 Shows = Literal["fronts", "splits", "responses", "losses", "rounds"]
@@ -55,11 +58,11 @@ def _tabled(each: list[list[Values]]) -> dict[str, Any]:
     return {"measures": {name: _spread(values) for name, values in means.items()}, "each": each}
 
 
-def _spread(values: Sequence[Any]) -> dict[str, float | None]:
+def _spread(values: Sequence[Any]) -> PrintedValue | Spread:
     """Return mean and standard deviation; None where a seed has no value."""
     if any(value is None for value in values):
         return {"mean": None, "std": None}
-    return {"mean": float(np.mean(values)), "std": float(np.std(values))}
+    return spread(values)
 
 
 # -- the fronts of several algorithms ------------------------------------------------------

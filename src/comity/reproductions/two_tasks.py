@@ -18,7 +18,7 @@ from comity.errors import UserError, unknown
 from comity.problems import find as find_problem
 from comity.reproductions.campaign import RUNS, Campaign, runs_of
 from comity.reproductions.printed import Needs, choose_rows
-from comity.runs.compare import Comparison, seed_list
+from comity.runs.compare import Comparison, seed_list, spread
 from comity.runs.directory import Run
 
 TABLES = {"thesis-5.1": "Two digits, two clients, alone and with FedAvg (a picture in the thesis)"}
@@ -120,6 +120,6 @@ def _measures(runs: Sequence[Run], point: Sequence[float]) -> dict[str, Any]:
         "seeds": seeds,
         "left": [min(left.values()), max(left.values())],
         "left_inner": [min(inner), max(inner)],
-        "hypervolume": {"mean": float(np.mean(volumes)), "std": float(np.std(volumes))},
+        "hypervolume": spread(volumes),
         "points": points,
     }

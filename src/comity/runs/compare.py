@@ -392,8 +392,14 @@ def spread_of(values: Iterable[Mapping[str, float]]) -> dict[str, Spread]:
     names = dict.fromkeys(name for row in rows for name in row)
     every = {name: np.array([row[name] for row in rows if name in row]) for name in names}
     columns = {name: column[np.isfinite(column)] for name, column in every.items()}
-    return {
-        name: {"mean": float(column.mean()), "std": float(column.std())}
-        for name, column in columns.items()
-        if len(column)
-    }
+    return {name: spread(column) for name, column in columns.items() if len(column)}
+
+
+def spread(values: Sequence[float] | FloatArray) -> Spread:
+    """Return mean and population standard deviation, of one value the mean alone.
+
+    Args:
+        values: One value per seed; at least one.
+    """
+    std = float(np.std(values)) if len(values) > 1 else None
+    return {"mean": float(np.mean(values)), "std": std}

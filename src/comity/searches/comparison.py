@@ -26,7 +26,7 @@ from comity.problems.own_table import resolved
 from comity.runs.base import CONFIG
 from comity.runs.checksums import read_json, save_sealed, verify
 from comity.runs.cluster import Work, Workers, check_workers
-from comity.runs.compare import seed_list, spread_of, start
+from comity.runs.compare import seed_list, spread, spread_of, start
 from comity.runs.entries import merge
 from comity.runs.events import Notify
 from comity.runs.notebook import Rows, Shown, Tabular, entry_rows, point_rows
@@ -245,12 +245,11 @@ def growth(searches: Sequence[Search]) -> list[GrowthEntry]:
     entries: list[GrowthEntry] = []
     for number in range(min(map(len, histories))):
         at = [history[number] for history in histories]
-        values = np.array([entry["hypervolume"] for entry in at])
         entries.append(
             {
                 "evaluations": at[0]["evaluations"],
                 **mean_effort(at),
-                "hypervolume": {"mean": float(values.mean()), "std": float(values.std())},
+                "hypervolume": spread([entry["hypervolume"] for entry in at]),
             }
         )
     return entries

@@ -143,7 +143,7 @@ def _splits(rows: Sequence[PerClientRow]) -> Figure:
         look: dict[str, Any] = {"color": PALETTE[index], "marker": MARKERS[index], "markersize": 4}
         for axes, name in zip(panels, _EXTENTS, strict=True):
             spreads = [{"hypervolume": row["ours"], **row["measures"]}[name] for row in selected]
-            means, stds = ([spread[key] for spread in spreads] for key in ("mean", "std"))
+            means, stds = ([spread[key] or 0.0 for spread in spreads] for key in ("mean", "std"))
             x = [row["split"] for row in selected]
             axes.errorbar(x, means, stds, elinewidth=0.8, gid=problem, **look)
         handles.append(Line2D([], [], label=problem.removeprefix("praffl-"), **look))

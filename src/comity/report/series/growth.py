@@ -89,7 +89,7 @@ def _growths(
                 dtype=float,
             ),
             mean=np.array([entry["hypervolume"]["mean"] for entry in entries], dtype=float),
-            std=np.array([entry["hypervolume"]["std"] for entry in entries], dtype=float),
+            std=np.array([entry["hypervolume"]["std"] or 0.0 for entry in entries]),
         )
         for label, entries in searches.items()
     ]

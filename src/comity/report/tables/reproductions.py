@@ -100,13 +100,16 @@ def _per_client(results: PerClientResults) -> Table:
     by_clients = results["across"] == "clients"
     first = "clients" if by_clients else "problem"
     columns = [model_heading(results, column) for column in ("printed", "ours")]
-    for heading in (first, "algorithm", *columns, "constant", "possible"):
-        table.add_column(heading, no_wrap=True, justify="right" if table.columns[1:] else "left")
+    for heading in (first, "algorithm"):
+        table.add_column(heading, no_wrap=True)
+    for heading in (*columns, "constant", "possible"):
+        table.add_column(heading, justify="right")
     if timed:
         table.add_column("seconds (ours, printed)", justify="right")
     for place, row in enumerate(results["rows"]):
         name = display_names([row])[row["algorithm"]].replace(" (", "\n(")
-        ours = f"{row['ours']['mean']:.3f} ± {row['ours']['std']:.3f}"
+        std = row["ours"]["std"]
+        ours = f"{row['ours']['mean']:.3f}" + ("" if std is None else f" ± {std:.3f}")
         others = (number(value, 3) for value in (row["trivial"], row["reference"]))
         about = str(row["clients"]) if by_clients else row["problem"].removeprefix("praffl-")
         times = [seconds[place]["ours"]["mean"], seconds[place]["printed"]] if timed else []
