@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from matplotlib.axes import Axes
 from matplotlib.collections import PathCollection
-from printing import printed
+from printing import printed, rows_of
 
 from comity.problems import find
 from comity.report.figures import (
@@ -70,6 +70,10 @@ def test_tables_of_clusters() -> None:
     assert "0.75 ± 0.25" in text
     assert "2, 2" in text
     assert "Pictures only." in text
+    one = clusters()
+    for entry in one["rows"][0]["rounds"]:
+        entry.update(sizes=entry["sizes"][:1], adjusted_rand=entry["adjusted_rand"][:1])
+    assert rows_of(reproduction_table(one)) == [["shared:2,2", "fedpref", "2", "0.00", "1.00"]]
     text = printed(reproduction_table(clusters(groups=False)))
     assert "2 + 2; 3 + 1" in text
     assert "Rand" not in text

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from comity.report.captions import model_heading, reproduction_caption
 from comity.report.measures import mean_and_std, number, vector
-from comity.report.tables.layout import empty_table
+from comity.report.tables.layout import empty_table, entry_text
 from comity.runs.reproduction_schema import (
     ClusterResults,
     Range,
@@ -52,16 +52,21 @@ def clusters_table(results: ClusterResults) -> Table:
             for number, entry in rounds.items()
         }
         last = row["rounds"][-1]
-        cells = [row["preferences"], row["algorithm"]]
+        cells = []
         if groups:
             values = [rounds[number]["adjusted_rand"] for number in shown]
-            spreads = [f"{np.mean(each):.2f} ± {np.std(each):.2f}" for each in values]
-            cells += [counts[last["round"]], *spreads]
+            cells += [counts[last["round"]], *map(_index_text, values)]
         else:
             ends = "; ".join(sizes_text(sizes) for sizes in last["sizes"])
             cells += [*(counts[number] for number in shown), ends]
-        table.add_row(*map(Text, cells))
+        table.add_row(Text(row["preferences"]), entry_text(row["algorithm"]), *map(Text, cells))
     return table
+
+
+def _index_text(values: Sequence[float]) -> str:
+    """Return the mean over seeds of a Rand index, with its spread where there are several."""
+    mean = f"{np.mean(values):.2f}"
+    return mean if len(values) == 1 else f"{mean} ± {np.std(values):.2f}"
 
 
 def sizes_text(sizes: Sequence[int]) -> str:
