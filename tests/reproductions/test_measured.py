@@ -35,6 +35,6 @@ def test_the_list_says_what_has_been_measured(call, monkeypatch):
     assert line.split()[-1] == "1/5"
     assert "thesis-4.3.5-thresholds.json" in said
     tables = {t["name"]: t for t in json.loads(call("reproduce", "--list", "--json"))["tables"]}
-    assert tables["thesis-4.3"]["measured"] == []
+    assert tables["thesis-A.12"]["measured"] == []
     (entry,) = tables["thesis-4.3.5"]["measured"]
     assert (entry["seeds"], entry["version"], entry["commit"]) == (3, "0.6.0", "284e575")

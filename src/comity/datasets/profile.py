@@ -42,6 +42,11 @@ _CLIENT = re.compile(
     r"|store|school|agency|country|state|standort",
     re.I,
 )
+_UNKNOWN = {
+    *("k. a.", "k.a.", "keine angabe", "unbekannt", "n.a.", "n. a.", "unknown", "missing", "none"),
+    *("inconnu", "desconocido", "s/d", "n/d", "-", "--", "."),
+}
+"""Texts that mean that nothing is known, in lower case."""
 _LEAST_SILO = 20  # fewer rows are too few to train, validate and test
 
 
@@ -105,13 +110,33 @@ def _kind(name: str, cells: list[str], counts: Counter[str]) -> tuple[Kind, str]
     if form is not None:
         return "date", f"dates like {example(form)} become days since 1970"
     if len(counts) > MOST_CATEGORIES:
-        return "texts", f"{len(counts):,} different texts are too many: exclude it"
+        return "texts", f"{len(counts):,} different texts are too many for an input"
     if numbers.mean() > 0.5:
         odd = next(v for v, number in zip(counts, numbers, strict=True) if not number)
         row = cells.index(odd) + 2
         return "category", f"mostly numbers, but row {row} is '{odd}', so it becomes categories"
     many = f"{len(counts)} categories are many" if len(counts) > MANY_CATEGORIES else ""
     return "category", many
+
+
+def missing_markers(columns: Columns) -> dict[str, list[str]]:
+    """Return texts that seem to stand for missing numbers, each with the columns that have it.
+
+    Such a text is all that is no number in a column of numbers. It counts if several columns have
+    it, or if it is a usual word for it.
+
+    Args:
+        columns: Columns as `read_columns` gives them.
+    """
+    places: dict[str, list[str]] = {}
+    for name, cells in columns.items():
+        counts = Counter(cell for cell in cells if cell)
+        odd = [value for value in counts if not np.isfinite(number_of(value))]
+        if len(odd) == 1 and 2 * counts[odd[0]] < sum(counts.values()):
+            places.setdefault(odd[0], []).append(name)
+    return {
+        text: names for text, names in places.items() if len(names) > 1 or text.lower() in _UNKNOWN
+    }
 
 
 # -- roles ---------------------------------------------------------------------------------

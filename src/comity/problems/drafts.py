@@ -16,6 +16,7 @@ from comity.datasets.profile import (
     ColumnProfile,
     client_candidates,
     label_candidates,
+    missing_markers,
     obvious,
     positive_of,
     profile,
@@ -55,6 +56,9 @@ def draft(path: Path) -> Draft:
         path: A CSV file (also .gz) or a Parquet file.
     """
     columns, reading = read_file(path, "data", Reading())
+    markers = missing_markers(columns)
+    if markers:
+        columns, reading = read_file(path, "data", Reading(missing_values=tuple(markers)))
     profiles = profile(columns)
     by_name = {column.name: column for column in profiles}
     candidates = {
@@ -98,8 +102,13 @@ def draft(path: Path) -> Draft:
     if not choices:
         try:  # what is done to the table says more than how its columns look
             warnings = list(described(values).samples().notes)
+            warnings += [f"{name} is excluded: {by_name[name].warning}" for name in excluded]
         except UserError as error:
             choices.append(f"a remedy: {error}")
+    warnings += [
+        f"'{text}' is taken as missing: it is all that is no number in {_few(names)}"
+        for text, names in markers.items()
+    ]
     run = {
         "algorithm": "fedpref",
         "clients": _CLIENTS if client is None else by_name[client].values,
@@ -109,6 +118,12 @@ def draft(path: Path) -> Draft:
     text = _toml(run, values, candidates, choices, warnings, _ages(columns, candidates))
     rows = len(next(iter(columns.values())))
     return Draft(str(path), rows, profiles, candidates, warnings, choices, text)
+
+
+def _few(names: Sequence[str]) -> str:
+    """Return the first names of several, and how many there are beside them."""
+    more = len(names) - 3
+    return ", ".join(names[:3]) + (f" and {more} more columns" if more > 0 else "")
 
 
 def _only(candidates: Sequence[Candidate]) -> str | None:
