@@ -18,12 +18,12 @@ from comity.runs.compare import (
     open_comparison,
     run_plan,
     seed_list,
-    spread_of,
     start_comparison,
     with_common_reference,
 )
 from comity.runs.entries import merge, split_entries, with_encodings
 from comity.runs.events import Event, RoundEvent
+from comity.runs.spreads import spread_of
 
 SHORT = {"clients": 2, "rounds": 1, "chunk": 2}
 

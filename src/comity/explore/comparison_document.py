@@ -21,11 +21,12 @@ from comity.report.measures import baselines, compared_measures, display_names, 
 from comity.report.names import client_names
 from comity.report.series.learning import Runs, learning_curves, y_label
 from comity.report.table_files import comparison_csv, comparison_latex
-from comity.runs.compare import Comparison, open_comparison, spread_of
+from comity.runs.compare import Comparison, open_comparison
 from comity.runs.comparison_verdict import counts_of
 from comity.runs.differences import correct, difference, tested
 from comity.runs.directory import Run
 from comity.runs.schema import ComparisonResults, Difference
+from comity.runs.spreads import spread_of
 from comity.version import __version__
 
 _NOTHING: dict[str, Any] = {

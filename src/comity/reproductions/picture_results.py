@@ -10,11 +10,12 @@ import numpy as np
 
 from comity.errors import UserError
 from comity.reproductions.picture_tables import CONTROL, DATA, TABLES, printed, printed_key
-from comity.runs.compare import Comparison, spread
+from comity.runs.compare import Comparison
 from comity.runs.directory import Run
 from comity.runs.how_soon import how_soon, seconds_until, stable_round, validation_of_all
 from comity.runs.reproduction_schema import PictureResults, PictureRow
 from comity.runs.schema import Difference, Spread
+from comity.runs.spreads import spread
 
 
 def part_rows(

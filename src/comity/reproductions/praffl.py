@@ -17,7 +17,8 @@ from comity.errors import UserError, unknown
 from comity.reproductions.campaign import RUNS, Campaign, models_of
 from comity.reproductions.praffl_spans import Shows, span_measures
 from comity.reproductions.printed import Needs, choose_rows, read_printed
-from comity.runs.compare import Comparison, seed_list, spread
+from comity.runs.compare import Comparison, seed_list
+from comity.runs.spreads import spread
 
 DATA = {
     "praffl-synthetic": "SYNTHETIC",

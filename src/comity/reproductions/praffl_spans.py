@@ -16,11 +16,11 @@ from comity.core.rates import fit_rate
 from comity.core.spans import distance, distinct, monotony, rank_correlation, undominated, width
 from comity.core.typing import FloatArray
 from comity.errors import UserError
-from comity.runs.compare import spread
 from comity.runs.directory import Run
 from comity.runs.reproduction_schema import PrintedValue
 from comity.runs.schema import Spread
 from comity.runs.spans import Spans
+from comity.runs.spreads import spread
 
 Shows = Literal["fronts", "splits", "responses", "losses", "rounds"]
 """Content of a table beside the hypervolume per client."""

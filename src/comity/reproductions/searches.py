@@ -18,8 +18,9 @@ from comity.errors import UserError, unknown
 from comity.problems import find as find_problem
 from comity.reproductions.campaign import SEARCHES, Campaign
 from comity.reproductions.printed import Needs, choose_rows, read_printed
-from comity.runs.compare import seed_list, spread_of
+from comity.runs.compare import seed_list
 from comity.runs.schema import Spread
+from comity.runs.spreads import spread_of
 from comity.searches.comparison import SearchComparison
 
 TABLES = {

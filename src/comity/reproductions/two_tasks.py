@@ -18,8 +18,9 @@ from comity.errors import UserError, unknown
 from comity.problems import find as find_problem
 from comity.reproductions.campaign import RUNS, Campaign, runs_of
 from comity.reproductions.printed import Needs, choose_rows
-from comity.runs.compare import Comparison, seed_list, spread
+from comity.runs.compare import Comparison, seed_list
 from comity.runs.directory import Run
+from comity.runs.spreads import spread
 
 TABLES = {"thesis-5.1": "Two digits, two clients, alone and with FedAvg (a picture in the thesis)"}
 PROBLEMS = ("multi-mnist", "multi-fashion")

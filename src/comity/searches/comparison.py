@@ -26,13 +26,14 @@ from comity.problems.own_table import resolved
 from comity.runs.base import CONFIG
 from comity.runs.checksums import read_json, save_sealed, verify
 from comity.runs.cluster import Work, Workers, check_workers
-from comity.runs.compare import seed_list, spread, spread_of, start
+from comity.runs.compare import seed_list, start
 from comity.runs.entries import merge
 from comity.runs.events import Notify
 from comity.runs.notebook import Rows, Shown, Tabular, entry_rows, point_rows
 from comity.runs.parallel import Job, run_jobs
 from comity.runs.places import check_same, entry_names, free_path
 from comity.runs.search_schema import GrowthEntry, SearchComparisonResults, SearchRow
+from comity.runs.spreads import spread, spread_of
 from comity.searches.candidates import find
 from comity.searches.configuration import (
     SearchConfiguration,
