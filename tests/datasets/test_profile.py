@@ -1,4 +1,4 @@
-"""What the columns of an unknown table are taken for."""
+"""Profiles and drafts of unknown tables: missing numbers, excluded columns."""
 
 from __future__ import annotations
 
