@@ -213,7 +213,7 @@ def test_the_page_shows_what_clients_reach(real: Run) -> None:
 def test_the_page_says_which_round_is_kept(real: Run) -> None:
     kept = chosen_round(real.configuration, real.history)
     assert kept == max(line["round"] for line in real.history if line["chosen"])
-    sentence = f"All clients hold the models of round {kept} of 4, which had the best mean"
+    sentence = f"All clients hold the models of round {kept} of 4, the best one for all"
     assert sentence in write_report(real).read_text()
 
 

@@ -196,8 +196,7 @@ def test_one_round_for_all_and_last_models() -> None:
     verdict = run_verdict(together, [client(0.9, 0.9)] * 3, history)
     assert verdict["kept"] == {"rule": "federation", "first": 1, "last": 1}
     assert verdict["sentences"][-1] == (
-        "All clients hold the models of round 1 of 2, which had the best mean validation "
-        "hypervolume."
+        "All clients hold the models of round 1 of 2, the best one for all together on validation."
     )
     last = run_verdict(people(keep="last"), [client(0.9, 0.9)] * 3, history)
     assert last["kept"] == {"rule": "last"}

@@ -130,8 +130,8 @@ def _kept_text(kept: KeptRounds, rounds: int) -> str:
     names = ["the last delivery" if n > rounds else f"{n}" for n in (kept["first"], kept["last"])]
     if kept["rule"] == "federation":
         return (
-            f"All clients hold the models of round {names[1]} of {rounds}, which had the best mean "
-            "validation hypervolume."
+            f"All clients hold the models of round {names[1]} of {rounds}, the best one for all "
+            "together on validation."
         )
     if names[0] == names[1]:
         when = names[0] if kept["first"] > rounds else f"round {names[0]} of {rounds}"
