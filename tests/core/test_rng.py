@@ -82,3 +82,16 @@ def test_torchs_generator_is_restored_after_an_error():
     with pytest.raises(RuntimeError), torch_seeded(1, "x"):
         torch.rand(5).reshape(2)
     assert torch.rand(1).item() == expected
+
+
+def test_seeding_leaves_nothing_behind_for_gpus(monkeypatch):
+    """A network with dropout is seeded per step: torch keeps a stack trace of each ``manual_seed``.
+
+    The numbers are those of ``manual_seed`` all the same.
+    """
+    number = int(stream(5, "noise", 1).integers(2**62))
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(number)
+        expected = torch.rand(3).tolist()
+    monkeypatch.setattr(torch, "manual_seed", lambda number: pytest.fail("noted for GPUs"))
+    assert seeded(5, "noise", 1) == expected

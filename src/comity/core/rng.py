@@ -33,6 +33,11 @@ def torch_seeded(seed: int, purpose: str, *keys: int) -> Iterator[None]:
 
     Arguments as in `stream`.
     """
+    number = int(stream(seed, purpose, *keys).integers(2**62))
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(int(stream(seed, purpose, *keys).integers(2**62)))
+        if torch.get_default_device().type == "cpu":
+            # manual_seed also notes the call for each kind of GPU, with a stack trace that it keeps
+            torch.default_generator.manual_seed(number)
+        else:
+            torch.manual_seed(number)
         yield

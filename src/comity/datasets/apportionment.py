@@ -60,7 +60,7 @@ def set_aside(rows: IntArray, stratum_of: IntArray, fractions: FloatArray) -> li
         stratum_of: Stratum of every row of the data, numbered from 0.
         fractions: Relative sizes of the two parts.
     """
-    counts = np.bincount(stratum_of[rows], minlength=int(stratum_of.max()) + 1)
+    counts = np.bincount(stratum_of[rows], minlength=1)
     quotas = counts[:, None] * fractions / fractions.sum()
     nothing = np.zeros(len(counts), dtype=np.int64)
     return [np.sort(part) for part in distribute(rows, stratum_of, apportion(quotas, nothing))]
@@ -90,8 +90,8 @@ def divide(
             f"partition: {owner} gets {len(rows)} rows, too few to train, validate and test; have "
             "fewer clients, more equal sizes or a less skewed partition."
         )
-    members = {**members, "any kind": np.ones(len(stratum_of), dtype=bool)}
-    counts = np.bincount(stratum_of[rows], minlength=int(stratum_of.max()) + 1)
+    members = {**members, "any kind": np.broadcast_to(np.True_, stratum_of.shape)}
+    counts = np.bincount(stratum_of[rows])
     nothing = np.zeros(len(counts), dtype=np.int64)
     parts = distribute(rows, stratum_of, apportion(counts[:, None] * fractions, nothing))
     for _ in range(PARTS * len(members) + 1):  # a move may leave another need open, so again

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Literal
 
 import numpy as np
@@ -46,10 +47,7 @@ class ClientData:
         self._train = [share.train for share in shares]
         if pooled and clients[0] == 0:
             self._train[0] = np.sort(np.concatenate([share.train for share in federation]))
-        test_of_all = np.concatenate([share.test for share in federation])
-        if global_test != "all" and global_test < len(test_of_all):
-            drawn = stream(seed, "global test").permutation(len(test_of_all))[:global_test]
-            test_of_all = test_of_all[np.sort(drawn)]
+        test_of_all = _test_rows_of_all(problem, seed, global_test)
         self._parts = {
             "train": _padded(self._train),
             "validation": _padded([share.validation for share in shares]),
@@ -119,6 +117,15 @@ def take_samples(
     }
     batch["weight"] = torch.ones(index.shape) if weight is None else weight
     return batch
+
+
+@lru_cache(maxsize=4)
+def _test_rows_of_all(problem: DataProblem, seed: int, number: int | Literal["all"]) -> IntArray:
+    """Return the test rows of all clients, or a number drawn of them; alike for every fleet."""
+    rows = np.concatenate([share.test for share in problem.client_rows()])
+    if number == "all" or number >= len(rows):
+        return rows
+    return rows[np.sort(stream(seed, "global test").permutation(len(rows))[:number])]
 
 
 def _padded(parts: Sequence[IntArray]) -> tuple[Tensor, Tensor]:
