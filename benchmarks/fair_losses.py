@@ -29,9 +29,6 @@ from rich.console import Console
 from rich.table import Table
 
 from comity.core.storage import write_whole
-from comity.core.typing import BoolArray
-from comity.problems import DataProblem
-from comity.runs.directory import Run
 from comity.runs.execute import execute, start_run
 
 SETTINGS: dict[str, dict[str, Any]] = {
@@ -61,18 +58,6 @@ FILE = Path(__file__).parent / "results" / "fair-losses.json"
 Record = dict[str, Any]
 
 
-def constant(run: Run) -> BoolArray:
-    """Return which clients' kept models give all test rows the same answer."""
-    problem = run.configuration.get_problem()
-    assert isinstance(problem, DataProblem)
-    inputs, rows = problem.columns()["inputs"], problem.client_rows()
-    answers = [
-        run.model(client=client)(inputs[share.test]).reshape(-1) > 0
-        for client, share in enumerate(rows)
-    ]
-    return np.array([bool((answer == answer[0]).all()) for answer in answers])
-
-
 def measured(setting: str, problem: str, algorithm: str, seed: int, preferences: str) -> Record:
     """Return the figures of one run."""
     values = {
@@ -97,7 +82,7 @@ def measured(setting: str, problem: str, algorithm: str, seed: int, preferences:
             "fairness_weight": weights.round(6).tolist(),
             "kept": run.vectors.tolist(),
             "last": run.vectors_last.tolist(),
-            "constant": constant(run).tolist(),
+            "constant": [client["constant"] for client in results["per_client"]],
             **{
                 name: {measure: results[name][measure] for measure in measures}  # type: ignore[literal-required]
                 for name in ("metrics", "metrics_last", "trivial")
