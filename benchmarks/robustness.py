@@ -26,9 +26,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy import stats
 
 from comity.core.storage import write_whole
+from comity.runs.differences import tested
 from comity.runs.execute import execute, start_run
 
 ALGORITHMS = ("fedavg", "fedpref", "ditto", "fedrep")
@@ -119,10 +119,10 @@ def gains(records: Sequence[Record], attack: str, defence: str) -> Iterator[str]
             and (data, algorithm, attack, "none", seed) in kept
         ]
         if len(pairs) > 1:
-            mean = float(np.mean(pairs))
-            half = float(stats.t.ppf(0.975, len(pairs) - 1) * stats.sem(pairs))
-            interval = f"{mean - half:+.3f} to {mean + half:+.3f}"
-            yield _row([algorithm, data, f"{mean:+.3f}", interval, str(len(pairs))])
+            each = np.array(pairs)
+            interval, _ = tested(each)
+            between = "–" if interval is None else f"{interval[0]:+.3f} to {interval[1]:+.3f}"
+            yield _row([algorithm, data, f"{each.mean():+.3f}", between, str(len(each))])
 
 
 def _cell(values: Sequence[float] | None) -> str:
