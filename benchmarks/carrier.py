@@ -339,7 +339,8 @@ def outage(home: Path, settings: dict[str, Any]) -> dict[str, Any]:
     answer = federation.sites[name].answer(question)
     taken: list[bytes] = []
 
-    def asked(patience: float) -> bool:
+    def ask(patience: float) -> bool:
+        """Return whether the server takes an answer within some seconds."""
         transport = FilesServerTransport(federation.here, [name])
         return bool(transport.exchange({name: question}, patience, whole))
 
@@ -355,11 +356,11 @@ def outage(home: Path, settings: dict[str, Any]) -> dict[str, Any]:
     link = Link(0.0, 1, outage_after=len(answer) // 2)
     complete = carry(source, box / source.name, link, Timers(0.1, 3))
     partial = (box / source.name).stat().st_size if (box / source.name).exists() else 0
-    first = asked(0.5)
+    first = ask(0.5)
     carry(source, box / source.name, Link(0.0, 1), Timers())
     return {
         "complete": complete, "partial": partial, "size": len(answer),
-        "taken": first, "again": asked(LONGEST), "files": len(taken),
+        "taken": first, "again": ask(LONGEST), "files": len(taken),
     }  # fmt: skip
 
 

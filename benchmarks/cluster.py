@@ -93,21 +93,21 @@ def digests(configuration: Configuration, cluster: Cluster, place: Path) -> dict
     def victim(event: RoundEvent) -> int:
         return int(min(cluster.client.run(os.getpid).values()))
 
-    found = {
+    checksums = {
         "embedded, 1 process": run("one", 1),
         "embedded, 2 processes": run("two", 2),
         "cluster, 2 workers": run("cluster", cluster),
     }
     execution._CHECKPOINT_SECONDS = 0.0
-    found["cluster, a worker killed after round 2"] = run("killed", cluster, killing(victim))
+    checksums["cluster, a worker killed after round 2"] = run("killed", cluster, killing(victim))
     plan = {"algorithms": [configuration.algorithm], "seeds": [configuration.seed]}
     path = start_comparison(
         PROBLEM, **plan, out=place / "jobs", clients=configuration.clients,
         rounds=configuration.rounds,
     )  # fmt: skip
     ((job,),) = run_plan(path, cluster, killing(holder), patient).runs.values()
-    found["job on the cluster, its worker killed after round 2"] = digest(job.path)
-    return found
+    checksums["job on the cluster, its worker killed after round 2"] = digest(job.path)
+    return checksums
 
 
 # -- cost ----------------------------------------------------------------------------------
@@ -128,25 +128,25 @@ def costs(
     }
     models = two.models(kept=False)
     request = RoundRequest(0, tuple(range(configuration.clients)), models)
-    found: dict[str, dict[str, list[float]]] = {}
+    times: dict[str, dict[str, list[float]]] = {}
     for _ in range(TURNS + 1):  # the first turn warms up
         for name, (engine, others) in engines.items():
-            asked = {
+            actions = {
                 "deliver": lambda e=engine: e.install(request),
                 "fetch": lambda e=engine: e.models(kept=False),
             }
-            for call, ask in asked.items():
+            for call, action in actions.items():
                 before, walls = _cpu(others), []
                 for _ in range(calls):
                     began = time.perf_counter()
-                    ask()
+                    action()
                     walls.append(1000 * (time.perf_counter() - began))
                 spent = 1000 * (_cpu(others) - before) / calls
-                found.setdefault(name, {}).setdefault(f"{call} CPU", []).append(spent)
-                found[name].setdefault(f"{call} wall", []).append(min(walls))
+                times.setdefault(name, {}).setdefault(f"{call} CPU", []).append(spent)
+                times[name].setdefault(f"{call} wall", []).append(min(walls))
     for engine, _ in engines.values():
         engine.close()
-    return {n: {c: values[1:] for c, values in by.items()} for n, by in found.items()}
+    return {n: {c: values[1:] for c, values in by.items()} for n, by in times.items()}
 
 
 def _cpu(others: list[int]) -> float:
@@ -168,11 +168,11 @@ def main() -> None:
     with Cluster("local:2") as cluster, tempfile.TemporaryDirectory() as place:
         size = parameters(configuration)
         table = Table(title=f"{arguments.clients} models of {size:,} parameters, ms per call")
-        found = costs(configuration, cluster, arguments.calls)
-        columns = list(next(iter(found.values())))
+        times = costs(configuration, cluster, arguments.calls)
+        columns = list(next(iter(times.values())))
         for column in ("engine", *columns):
             table.add_column(column, justify="left" if column == "engine" else "right")
-        for name, by in found.items():
+        for name, by in times.items():
             spread = [" ".join(f"{value:.1f}" for value in by[column]) for column in columns]
             table.add_row(name, *spread)
         console.print(table)

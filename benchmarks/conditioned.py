@@ -32,6 +32,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from benchmarks.records import Record, key, options_of, read_records, row_of, rule_of, spread
 from comity.algorithms import algorithm
 from comity.algorithms.conditioned_dqn import ConditionedDQN, grid
 from comity.core.pareto import hypervolume
@@ -83,8 +84,7 @@ SEPARATE: dict[str, dict[str, Any]] = {
 """Entries with one network per client."""
 SERVED_BY = {"best": "best of 20", "nearest": "nearest"}
 FILE = Path(__file__).parent / "results" / "conditioned.json"
-
-Record = dict[str, Any]
+KEYS = ("problem", "entry", "seed", "rounds")
 
 
 def settings(entry: str, problem: str, rounds: int | None) -> dict[str, Any]:
@@ -135,10 +135,10 @@ def served(run: Run) -> dict[str, FloatArray]:
     """Return the returns at each preference of the grid (sets x preferences x objectives)."""
     if run.spans is not None:
         return {"itself": run.spans.vectors}
-    asked, vectors = grid(run.vectors.shape[1]), run.vectors
-    own = run.configuration.get_preferences()
-    best = (asked @ vectors.T).argmax(axis=1)
-    nearest = np.linalg.norm(asked[:, None] - own[None], axis=2).argmin(axis=1)
+    preferences, vectors = grid(run.vectors.shape[1]), run.vectors
+    of_clients = run.configuration.get_preferences()
+    best = (preferences @ vectors.T).argmax(axis=1)
+    nearest = np.linalg.norm(preferences[:, None] - of_clients[None], axis=2).argmin(axis=1)
     return {"best": vectors[best][None], "nearest": vectors[nearest][None]}
 
 
@@ -173,20 +173,20 @@ def lines(records: Sequence[Record]) -> Iterator[str]:
     for record in records:
         rows.setdefault(label(record), []).append(record)
     kinds = {"regret": "regret", "own_regret": "own", "own_regret_last": "own, last"}
-    yield _row(["entry", *kinds.values(), "hypervolume", "dominated", "steps", "seeds"])
-    yield _row(["---"] * (5 + len(kinds)))
+    yield row_of(["entry", *kinds.values(), "hypervolume", "dominated", "steps", "seeds"])
+    yield rule_of(5 + len(kinds))
     for name, row in rows.items():
-        cells = (_cell([r[key] for r in row]) for key in kinds)
+        cells = (spread([r[kind] for r in row], 2) for kind in kinds)
         volume = f"{np.mean([r['hypervolume'] for r in row]):,.0f}"
         share = f"{np.mean([r['dominated'] for r in row]):.0%}"
-        yield _row([name, *cells, volume, share, f"{row[0]['steps']:,}", str(len(row))])
-    asked = grid(2)
+        yield row_of([name, *cells, volume, share, f"{row[0]['steps']:,}", str(len(row))])
+    preferences = grid(2)
     yield "\nRegret by the weight of the first objective, mean over seeds\n"
-    yield _row(["entry", *(f"{weight:.1f}" for weight in asked[:, 0])])
-    yield _row(["---"] * (1 + len(asked)))
+    yield row_of(["entry", *(f"{weight:.1f}" for weight in preferences[:, 0])])
+    yield rule_of(1 + len(preferences))
     for name, row in rows.items():
         mean = np.mean([record["per_preference"] for record in row], axis=0) + 0.0
-        yield _row([name, *(f"{value:.2f}" for value in mean)])
+        yield row_of([name, *(f"{value:.2f}" for value in mean)])
     yield from differences(rows)
 
 
@@ -194,8 +194,8 @@ def differences(rows: Mapping[str, Sequence[Record]]) -> Iterator[str]:
     """Yield by how much each entry misses more than conditioned-dqn, paired by seed."""
     reference = {record["seed"]: record["regret"] for record in rows.get(FEDERATED, ())}
     yield f"\nRegret less that of {FEDERATED}, paired by seed (more: {FEDERATED} is better)\n"
-    yield _row(["entry", "mean", "95 % interval", "p", "each seed"])
-    yield _row(["---"] * 5)
+    yield row_of(["entry", "mean", "95 % interval", "p", "each seed"])
+    yield rule_of(5)
     for name, row in rows.items():
         each = [r["regret"] - reference[r["seed"]] for r in row if r["seed"] in reference]
         if name == FEDERATED or not each:
@@ -204,21 +204,13 @@ def differences(rows: Mapping[str, Sequence[Record]]) -> Iterator[str]:
         between = "–" if interval is None else f"{interval[0]:+.2f} to {interval[1]:+.2f}"
         chance = "–" if p is None else f"{p:.3f}"
         listed = ", ".join(f"{value:+.2f}" for value in each)
-        yield _row([name, f"{np.mean(each):+.2f}", between, chance, listed])
+        yield row_of([name, f"{np.mean(each):+.2f}", between, chance, listed])
 
 
 def label(record: Record) -> str:
     """Return the name of a record's row."""
     served_by = SERVED_BY.get(record["served_by"])
     return record["entry"] if served_by is None else f"{record['entry']}, {served_by}"
-
-
-def _cell(values: Sequence[float]) -> str:
-    return f"{np.mean(values):.2f} ± {np.std(values):.2f}"
-
-
-def _row(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(cells)} |"
 
 
 def main() -> None:
@@ -228,11 +220,9 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, help="default: the problem's own")
     parser.add_argument("--entries", default=";".join([*CONDITIONED, *SEPARATE]))
     parser.add_argument("--workers", type=int, default=1, help="processes, one run each")
-    parser.add_argument("--table", action="store_true", help="run nothing, print what there is")
-    parser.add_argument("--file", type=Path, default=FILE)
-    options = parser.parse_args()
-    records: list[Record] = json.loads(options.file.read_text()) if options.file.is_file() else []
-    done = {(r["problem"], r["entry"], r["seed"], r["rounds"]) for r in records}
+    options = options_of(parser, FILE)
+    records = read_records(options.file)
+    done = {key(record, KEYS) for record in records}
     defaults = find(options.problem).defaults
     rounds = options.rounds or round(defaults["total_steps"] / defaults["local_steps"])
     jobs = [

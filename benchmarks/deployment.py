@@ -81,15 +81,15 @@ def kills(home: Path, seeds: int) -> bool:
     print("| ---: | --- | ---: | ---: | ---: | ---: | --- |")
     same = hits = 0
     for seed in range(seeds):
-        found = killed(home / f"seed-{seed}", seed)
-        file, absent = found["file"], found["absences"]
+        outcome = killed(home / f"seed-{seed}", seed)
+        file, absent = outcome["file"], outcome["absences"]
         models = simulation(file, absences=absent) if absent else (kept, last, 0.0)
-        fine = equal(file, *models[:2]) and not any(found["codes"].values())
+        fine = equal(file, *models[:2]) and not any(outcome["codes"].values())
         same += fine
-        hits += "(" not in found["killed"]
+        hits += "(" not in outcome["killed"]
         print(
-            f"| {seed} | {found['killed']} | {found['done']} | {found['after']:.1f} | "
-            f"{found['seconds']:.1f} | {len(absent)} | {_verdict(fine)} |",
+            f"| {seed} | {outcome['killed']} | {outcome['done']} | {outcome['after']:.1f} | "
+            f"{outcome['seconds']:.1f} | {len(absent)} | {_verdict(fine)} |",
             flush=True,
         )
         if fine:
@@ -108,14 +108,16 @@ def _load() -> str:
 
 # -- costs ---------------------------------------------------------------------------------
 
+SHORT, LONG = 2, 12  # rounds of the two runs whose difference counts
 
-def costs(home: Path, counts: list[int], short: int = 2, long: int = 12) -> None:
+
+def costs(home: Path, counts: list[int]) -> None:
     """Print seconds and CPU per round and memory per process, per number of sites."""
     print("| sites | s per round | CPU s per round | MB per site | embedded, s per round | load |")
     print("| ---: | ---: | ---: | ---: | ---: | ---: |")
     for count in counts:
         cpu, seconds, memory, embedded = {}, {}, 0.0, {}
-        for rounds in (short, long):
+        for rounds in (SHORT, LONG):
             file = banks(home / f"{count}-{rounds}", count, rounds, seed=1)
             with Parties(file) as parties:
                 parties.start()
@@ -125,11 +127,11 @@ def costs(home: Path, counts: list[int], short: int = 2, long: int = 12) -> None
             memory = max(usage["memory"] for usage in usages[1:]) / 1e6
             seconds[rounds] = json.loads((file.path.parent / "server/timing.json").read_text())
             embedded[rounds] = simulation(file)[2]
-        rounds = long - short
-        wall = (seconds[long]["seconds"] - seconds[short]["seconds"]) / rounds
+        rounds = LONG - SHORT
+        wall = (seconds[LONG]["seconds"] - seconds[SHORT]["seconds"]) / rounds
         print(
-            f"| {count} | {wall:.2f} | {(cpu[long] - cpu[short]) / rounds:.2f} | {memory:.0f} | "
-            f"{(embedded[long] - embedded[short]) / rounds:.2f} | {os.getloadavg()[0]:.0f} |",
+            f"| {count} | {wall:.2f} | {(cpu[LONG] - cpu[SHORT]) / rounds:.2f} | {memory:.0f} | "
+            f"{(embedded[LONG] - embedded[SHORT]) / rounds:.2f} | {os.getloadavg()[0]:.0f} |",
             flush=True,
         )
 

@@ -18,9 +18,8 @@ prints, per problem and encoding:
 from __future__ import annotations
 
 import argparse
-import json
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -29,8 +28,8 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.records import Record, add, key, options_of, read_records, spread
 from comity.core.encodings import ENCODINGS
-from comity.core.storage import write_whole
 from comity.runs.execute import execute, start_run
 
 PROBLEMS: dict[str, dict[str, Any]] = {
@@ -45,8 +44,7 @@ PROBLEMS: dict[str, dict[str, Any]] = {
 """Settings of a run by problem."""
 MEASURE = "mean_scalarised"
 FILE = Path(__file__).parent / "results" / "encodings.json"
-
-Record = dict[str, Any]
+KEYS = ("problem", "encoding", "seed")
 
 
 def measured(problem: str, encoding: str, seed: int) -> Record:
@@ -63,11 +61,6 @@ def measured(problem: str, encoding: str, seed: int) -> Record:
         "metrics": dict(results["metrics"]),
         "metrics_last": dict(results.get("metrics_last", results["metrics"])),
     }
-
-
-def spread(values: Sequence[float], sign: str = "") -> str:
-    """Return mean ± population standard deviation."""
-    return f"{np.mean(values):{sign}.4f} ± {np.std(values):.4f}"
 
 
 def tables(records: Sequence[Record]) -> Iterator[Table]:
@@ -98,10 +91,10 @@ def tables(records: Sequence[Record]) -> Iterator[Table]:
                 f"{100 * size / plain:.1f} %" if whole else "–",
                 f"{total:.2f}",
                 *(
-                    spread([run[kind][MEASURE] for run in some.values()])
+                    spread([run[kind][MEASURE] for run in some.values()], 4)
                     for kind in ("metrics", "metrics_last")
                 ),
-                spread(gains, "+") if gains else "–",
+                spread(gains, 4, "+") if gains else "–",
             )
         if runs:
             yield table
@@ -112,27 +105,19 @@ def _bytes(runs: Sequence[Record]) -> float:
     return float(np.mean(sizes)) if sizes else float("nan")
 
 
-def key(record: Mapping[str, Any]) -> tuple[Any, ...]:
-    """Return what identifies a run."""
-    return tuple(record[name] for name in ("problem", "encoding", "seed"))
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--problems", default=",".join(PROBLEMS))
     parser.add_argument("--encodings", default=",".join(ENCODINGS))
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--table", action="store_true", help="run nothing, print what there is")
-    parser.add_argument("--file", type=Path, default=FILE)
-    options = parser.parse_args()
-    records: list[Record] = json.loads(options.file.read_text()) if options.file.exists() else []
-    done = {key(record) for record in records}
+    options = options_of(parser, FILE)
+    records = read_records(options.file)
+    done = {key(record, KEYS) for record in records}
     seeds = range(1, options.seeds + 1)
     runs = product(seeds, options.problems.split(","), options.encodings.split(","))
     for seed, problem, encoding in () if options.table else runs:
         if (problem, encoding, seed) not in done:
-            records.append(measured(problem, encoding, seed))
-            write_whole(options.file, json.dumps(records).encode())
+            add(measured(problem, encoding, seed), records, options.file)
     for table in tables(records):
         Console(width=150).print(table)
 

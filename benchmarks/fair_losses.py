@@ -17,9 +17,8 @@ prints, per setting, and per setting and problem:
 from __future__ import annotations
 
 import argparse
-import json
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -28,10 +27,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from comity.core.storage import write_whole
-from comity.core.typing import BoolArray
-from comity.problems import DataProblem
-from comity.runs.directory import Run
+from benchmarks.records import Record, add, key, options_of, read_records
 from comity.runs.execute import execute, start_run
 
 SETTINGS: dict[str, dict[str, Any]] = {
@@ -57,20 +53,7 @@ PREFERENCES = "dirichlet"
 EXTREME = 0.95
 """Weight on fairness above which a constant answer may be the best that there is."""
 FILE = Path(__file__).parent / "results" / "fair-losses.json"
-
-Record = dict[str, Any]
-
-
-def constant(run: Run) -> BoolArray:
-    """Return which clients' kept models give all test rows the same answer."""
-    problem = run.configuration.get_problem()
-    assert isinstance(problem, DataProblem)
-    inputs, rows = problem.columns()["inputs"], problem.client_rows()
-    answers = [
-        run.model(client=client)(inputs[share.test]).reshape(-1) > 0
-        for client, share in enumerate(rows)
-    ]
-    return np.array([bool((answer == answer[0]).all()) for answer in answers])
+KEYS = ("setting", "problem", "algorithm", "seed", "preferences")
 
 
 def measured(setting: str, problem: str, algorithm: str, seed: int, preferences: str) -> Record:
@@ -97,7 +80,7 @@ def measured(setting: str, problem: str, algorithm: str, seed: int, preferences:
             "fairness_weight": weights.round(6).tolist(),
             "kept": run.vectors.tolist(),
             "last": run.vectors_last.tolist(),
-            "constant": constant(run).tolist(),
+            "constant": [client["constant"] for client in results["per_client"]],
             **{
                 name: {measure: results[name][measure] for measure in measures}  # type: ignore[literal-required]
                 for name in ("metrics", "metrics_last", "trivial")
@@ -139,11 +122,6 @@ def tables(records: Sequence[Record]) -> Iterator[Table]:
         yield table
 
 
-def key(record: Mapping[str, Any]) -> tuple[Any, ...]:
-    """Return what identifies a run."""
-    return tuple(record[k] for k in ("setting", "problem", "algorithm", "seed", "preferences"))
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--settings", default=";".join(SETTINGS), help="separated by semicolons")
@@ -151,19 +129,16 @@ def main() -> None:
     parser.add_argument("--algorithms", default=",".join(ALGORITHMS))
     parser.add_argument("--preferences", default=PREFERENCES)
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--table", action="store_true", help="run nothing, print what there is")
-    parser.add_argument("--file", type=Path, default=FILE)
-    options = parser.parse_args()
-    records: list[Record] = json.loads(options.file.read_text()) if options.file.exists() else []
-    done = {key(record) for record in records}
+    options = options_of(parser, FILE)
+    records = read_records(options.file)
+    done = {key(record, KEYS) for record in records}
     seeds, problems = range(1, options.seeds + 1), options.problems.split(",")
     algorithms = options.algorithms.split(",")
     runs = product(seeds, options.settings.split(";"), problems, algorithms)
     for seed, setting, problem, algorithm in () if options.table else runs:
         place = (setting, problem, algorithm, seed, options.preferences)
         if place not in done:
-            records.append(measured(*place))
-            write_whole(options.file, json.dumps(records, indent=None).encode())
+            add(measured(*place), records, options.file)
     for table in tables(records):
         Console(width=150).print(table)
 

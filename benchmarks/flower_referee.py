@@ -40,9 +40,9 @@ Batch = tuple[Tensor, Tensor, Tensor]
 """Rows, labels (0 or 1) and groups (0 or 1)."""
 
 
-def network(inputs: int = INPUTS) -> nn.Sequential:
+def network() -> nn.Sequential:
     """Return the model of every client: one logit per row."""
-    widths = (inputs, *HIDDEN)
+    widths = (INPUTS, *HIDDEN)
     layers: list[nn.Module] = []
     for before, after in pairwise(widths):
         layers += [nn.Linear(before, after), nn.ReLU()]
@@ -50,10 +50,10 @@ def network(inputs: int = INPUTS) -> nn.Sequential:
 
 
 @cache
-def client_data(client: int, rows: int = ROWS, inputs: int = INPUTS) -> Batch:
+def client_data(client: int, rows: int = ROWS) -> Batch:
     """Return all data of a client."""
     generator = torch.Generator().manual_seed(client)
-    x = torch.randn(rows, inputs, generator=generator)
+    x = torch.randn(rows, INPUTS, generator=generator)
     labels, groups = torch.randint(2, (2, rows), generator=generator).float()
     return x, labels, groups
 

@@ -16,16 +16,12 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import resource
-import subprocess
-import sys
-import tempfile
 from math import log
 from pathlib import Path
 from typing import Any
 
-from benchmarks.phases import PHASES, Clock, watch
+from benchmarks.phases import PHASES, Clock, run_child, watch
 
 ROWS, INPUTS = 40, 20
 AXES: dict[str, tuple[str, list[int]]] = {
@@ -119,20 +115,6 @@ def _size(path: Path) -> float:
     return path.stat().st_size / 1e6
 
 
-def measure(axis: str, value: int) -> dict[str, Any]:
-    """Measure one point in a process of its own."""
-    with tempfile.TemporaryDirectory() as home:
-        command = [sys.executable, "-m", "benchmarks.growth", "--one", f"{axis}:{value}"]
-        done = subprocess.run(
-            [*command, "--out", str(Path(home) / "run")],
-            env={**os.environ, "OMP_NUM_THREADS": "1"},
-            check=True,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-    return dict(json.loads(done.stdout))
-
-
 def _slope(before: float, now: float, growth: float, floor: float) -> str:
     """Return the slope of two figures; a star marks one that is too steep."""
     if min(before, now) <= 0 or now < floor:
@@ -182,7 +164,7 @@ def main() -> None:
     known = options.out is not None and options.out.is_file()
     lines = options.out.read_text().splitlines() if known else []
     done = {(point["axis"], point["value"]): point for point in map(json.loads, lines)}
-    wanted = [
+    plan = [
         (axis, value)
         for axis, (_, values) in AXES.items()
         for value in values
@@ -190,10 +172,10 @@ def main() -> None:
     ]
     if options.points:
         pairs = (point.split(":") for point in options.points.split(","))
-        wanted = [(axis, int(value)) for axis, value in pairs]
-    for axis, value in wanted:
+        plan = [(axis, int(value)) for axis, value in pairs]
+    for axis, value in plan:
         if (axis, value) not in done:
-            done[axis, value] = measure(axis, value)
+            done[axis, value] = run_child("benchmarks.growth", f"{axis}:{value}")
             if options.out is not None:
                 with options.out.open("a") as file:
                     file.write(json.dumps(done[axis, value]) + "\n")

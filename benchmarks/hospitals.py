@@ -20,7 +20,6 @@ together, as FLamby has it; each hospital then tests on rows that it scaled itse
 from __future__ import annotations
 
 import argparse
-import json
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -31,8 +30,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from benchmarks.records import Record, add, key, read_records, row_of, rule_of, spread
 from comity.configuration import configure
-from comity.core.storage import write_whole
 from comity.datasets.hospitals import FEATURES, HOSPITALS, patients
 from comity.problems import DataProblem
 from comity.runs.differences import tested
@@ -91,8 +90,7 @@ f553c7a of github.com/owkin/FLamby; their means over hospitals are those printed
 FIVE = range(42, 47)
 RESULTS = Path(__file__).parent / "results"
 PARTS = ("validation", "test")
-
-Record = dict[str, Any]
+KEYS = ("variant", "seed")
 
 
 def measured(variant: str, seed: int) -> Record:
@@ -165,19 +163,22 @@ def published_tables(records: Sequence[Record]) -> Iterator[str]:
     """Yield the lines of the tables of the published protocol: ours, published, gains."""
     runs, hospitals = by_variant(records), list(HOSPITALS.values())
     heads = [part for name in ("mean over hospitals", *hospitals) for part in (name, "published")]
-    yield from _row("accuracy on test rows", *heads)
-    yield _rule(1 + len(heads))
+    yield row_of(["accuracy on test rows", *heads])
+    yield rule_of(1 + len(heads))
     for variant, of_seeds in runs.items():
         test = np.array([record["test"] for record in of_seeds.values()])
-        *printed, spread = PUBLISHED.get(variant, (None,) * (len(hospitals) + 1))
-        mean = "–" if spread is None else f"{np.mean(printed):.3f} ± {spread:.3f}"  # type: ignore[arg-type]
-        cells = [_spread(test.mean(axis=1)), mean]
+        *printed, deviation = PUBLISHED.get(variant, (None,) * (len(hospitals) + 1))
+        mean = "–"
+        if deviation is not None:
+            mean = f"{np.mean(printed):.3f} ± {deviation:.3f}"  # type: ignore[arg-type]
+        cells = [spread(test.mean(axis=1)), mean]
         for column, value in zip(test.T, printed, strict=True):
-            cells += [_spread(column), "–" if value is None else f"{value:.3f}"]
-        yield from _row(variant, *cells)
+            cells += [spread(column), "–" if value is None else f"{value:.3f}"]
+        yield row_of([variant, *cells])
     yield ""
-    yield from _row("gain over alone, test rows", "mean over hospitals", "published", *hospitals)
-    yield _rule(3 + len(hospitals))
+    heads = ["gain over alone, test rows", "mean over hospitals", "published", *hospitals]
+    yield row_of(heads)
+    yield rule_of(len(heads))
     for variant, of_seeds in runs.items():
         if variant != ALONE:
             mean, *each = _gains(of_seeds, runs[ALONE], "test")
@@ -185,10 +186,10 @@ def published_tables(records: Sequence[Record]) -> Iterator[str]:
             if variant in PUBLISHED:
                 ends = [np.mean(PUBLISHED[name][:-1]) for name in (variant, ALONE)]
                 printed_gain = f"{ends[0] - ends[1]:+.3f}"
-            yield from _row(variant, mean, printed_gain, *each)
+            yield row_of([variant, mean, printed_gain, *each])
     yield ""
-    yield from _row("on average over seeds", "better off than alone", "worse off")
-    yield _rule(3)
+    yield row_of(["on average over seeds", "better off than alone", "worse off"])
+    yield rule_of(3)
     for variant, of_seeds in runs.items():
         if variant != ALONE:
             pair = [
@@ -200,36 +201,36 @@ def published_tables(records: Sequence[Record]) -> Iterator[str]:
                 ", ".join(name for name, sign in zip(hospitals, signs, strict=True) if sign == want)
                 for want in (1, -1)
             )
-            yield from _row(variant, *(name or "nobody" for name in names))
+            yield row_of([variant, *(name or "nobody" for name in names)])
 
 
 def tables(records: Sequence[Record]) -> Iterator[str]:
     """Yield the lines of all tables."""
     runs = by_variant(records)
     hospitals = records[0]["hospitals"]
-    yield from _row("accuracy on test rows", "last", "kept", *(f"{h}, kept" for h in hospitals))
-    yield _rule(3 + len(hospitals))
-    yield from _row("constant answer", *["–"] * 2, *(f"{v:.3f}" for v in records[0]["trivial"]))
+    yield row_of(["accuracy on test rows", "last", "kept", *(f"{h}, kept" for h in hospitals)])
+    yield rule_of(3 + len(hospitals))
+    yield row_of(["constant answer", "–", "–", *(f"{v:.3f}" for v in records[0]["trivial"])])
     for variant, of_seeds in runs.items():
-        test, last = (np.array([r[key] for r in of_seeds.values()]) for key in ("test", "last"))
-        means = [_spread(last.mean(axis=1)), _spread(test.mean(axis=1))]
-        yield from _row(variant, *means, *map(_spread, test.T))
+        test, last = (np.array([r[part] for r in of_seeds.values()]) for part in ("test", "last"))
+        columns = (last.mean(axis=1), test.mean(axis=1), *test.T)
+        yield row_of([variant, *map(spread, columns)])
     for part in PARTS:
         yield ""
         heads = (f"{hospital} ({part})" for hospital in hospitals)
-        yield from _row(f"gain over alone, {part} rows", "mean over hospitals", *heads)
-        yield _rule(2 + len(hospitals))
+        yield row_of([f"gain over alone, {part} rows", "mean over hospitals", *heads])
+        yield rule_of(2 + len(hospitals))
         for variant, of_seeds in runs.items():
             if variant != ALONE:
-                yield from _row(variant, *_gains(of_seeds, runs[ALONE], part))
+                yield row_of([variant, *_gains(of_seeds, runs[ALONE], part)])
     yield ""
-    yield from _row("runs in which it keeps its companion", *hospitals)
-    yield _rule(1 + len(hospitals))
+    yield row_of(["runs in which it keeps its companion", *hospitals])
+    yield rule_of(1 + len(hospitals))
     for variant, of_seeds in runs.items():
         chosen = [record["keeps"] for record in of_seeds.values() if record["keeps"]]
         if chosen:
             counts = (np.array(chosen) == "alone").sum(axis=0)
-            yield from _row(variant, *(f"{count} of {len(chosen)}" for count in counts))
+            yield row_of([variant, *(f"{count} of {len(chosen)}" for count in counts)])
 
 
 def _gains(ours: Mapping[int, Record], alone: Mapping[int, Record], part: str) -> Iterator[str]:
@@ -251,18 +252,6 @@ def _gain(ours: Any, alone: Any) -> str:
     return f"{each.mean():+.3f}{around} {counts}"
 
 
-def _spread(values: Any) -> str:
-    return f"{np.mean(values):.3f} ± {np.std(values):.3f}"
-
-
-def _row(*cells: str) -> Iterator[str]:
-    yield f"| {' | '.join(cells)} |"
-
-
-def _rule(columns: int) -> str:
-    return f"|{' --- |' * columns}"
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seeds", type=int, default=10)
@@ -273,13 +262,12 @@ def main() -> None:
     file = options.file or RESULTS / f"hospitals{'-flamby' * options.flamby}.json"
     variants, measure = (FLAMBY, published_protocol) if options.flamby else (VARIANTS, measured)
     seeds = FIVE if options.flamby else range(1, options.seeds + 1)
-    records: list[Record] = json.loads(file.read_text()) if file.exists() else []
-    done = {(record["variant"], record["seed"]) for record in records}
+    records = read_records(file)
+    done = {key(record, KEYS) for record in records}
     for variant in () if options.table else variants:
         for seed in seeds:
             if (variant, seed) not in done:
-                records.append(measure(variant, seed))
-                write_whole(file, json.dumps(records).encode())
+                add(measure(variant, seed), records, file)
     print("\n".join((published_tables if options.flamby else tables)(records)))
 
 

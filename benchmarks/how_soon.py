@@ -20,6 +20,7 @@ from rich.table import Table
 from rich.text import Text
 
 import comity
+from benchmarks.records import spread
 from comity.core.typing import FloatArray
 from comity.report.series.curves import curves
 from comity.runs.compare import Comparison
@@ -53,16 +54,16 @@ def main() -> None:
     for regret in REGRETS:
         table.add_column(f"steps to {regret}", justify="right")
     for (entry, preferences), runs in comparison.runs.items():
-        curves = [curve(run) for run in runs]
+        regret_curves = [curve(run) for run in runs]
         cells = []
         for step in STEPS:
-            values = [regret[steps <= step + 100][-1] for steps, regret in curves]
-            cells.append(f"{np.mean(values):.2f} ± {np.std(values):.2f}")
+            values = [regret[steps <= step + 100][-1] for steps, regret in regret_curves]
+            cells.append(spread(values, 2))
         for bound in REGRETS:
-            reached = [bool((regret <= bound).any()) for _, regret in curves]
+            reached = [bool((regret <= bound).any()) for _, regret in regret_curves]
             first = [
                 steps[np.argmax(regret <= bound)] if ok else steps[-1]
-                for ok, (steps, regret) in zip(reached, curves, strict=True)
+                for ok, (steps, regret) in zip(reached, regret_curves, strict=True)
             ]
             cells.append(f"{'' if all(reached) else '>'}{np.mean(first):.0f}")
         table.add_row(Text(f"{entry}|{preferences}"), *cells)  # brackets in a name are not markup

@@ -56,6 +56,9 @@ from comity.federation.server import Server
 from comity.problems import DataProblem
 from comity.problems.networks import cnn
 
+STACK, BATCH, STEPS = 10, 10, 5
+"""Size of the stack of CNNs, pictures per step, and number of measured steps."""
+
 
 def plain_round(configuration: Configuration) -> Callable[[], float]:
     """Return a function that trains every client once in plain PyTorch and returns CPU seconds."""
@@ -108,12 +111,12 @@ def fleet_round(configuration: Configuration, validated: bool) -> Callable[[], f
     return once
 
 
-def stack_times(clients: int = 10, batch: int = 10, repeats: int = 5) -> tuple[float, float]:
+def stack_times() -> tuple[float, float]:
     """Return CPU seconds of one step of several CNNs, mapped and client by client."""
     network = cnn(3, 32, 32, 10)
     network.body[0] = torch.nn.Identity()  # the same layout for both
-    fleet = Fleet.of(network, clients)
-    inputs, labels = torch.randn(clients, batch, 3, 32, 32), torch.randint(10, (clients, batch))
+    fleet = Fleet.of(network, STACK)
+    inputs, labels = torch.randn(STACK, BATCH, 3, 32, 32), torch.randint(10, (STACK, BATCH))
 
     def loss(parameters: dict[str, Tensor], inputs: Tensor, labels: Tensor) -> Tensor:
         return F.cross_entropy(functional_call(network, parameters, (inputs,)), labels)
@@ -122,7 +125,7 @@ def stack_times(clients: int = 10, batch: int = 10, repeats: int = 5) -> tuple[f
         vmap(grad(loss))(fleet.tensors, inputs, labels)
 
     def one_by_one() -> None:
-        for place in range(clients):
+        for place in range(STACK):
             model = {name: tensor[place] for name, tensor in fleet.tensors.items()}
             grad(loss)(model, inputs[place], labels[place])
 
@@ -130,9 +133,9 @@ def stack_times(clients: int = 10, batch: int = 10, repeats: int = 5) -> tuple[f
     for step in (mapped, one_by_one):
         step()
         started = time.process_time()
-        for _ in range(repeats):
+        for _ in range(STEPS):
             step()
-        times.append((time.process_time() - started) / repeats)
+        times.append((time.process_time() - started) / STEPS)
     return times[0], times[1]
 
 
@@ -221,7 +224,7 @@ def show_rounds(console: Console, problem: str, clients: int, repeats: int, flow
             console.print(run)
         else:
             times["Flower"] = [run["cpu_seconds_per_client_round"]]
-    table = Table(title=f"{problem}, {clients} clients, one pass a round")
+    table = Table(title=f"{problem}, {clients} clients, one pass per round")
     headings = ("", "CPU ms per client and round", "plain loop / it", "Flower / it")
     for heading in headings:
         table.add_column(heading, justify="right" if heading else "left")
@@ -238,7 +241,7 @@ def show_stack(console: Console) -> None:
     with limited(1):
         mapped, looped = stack_times()
     console.print(
-        f"One step of 10 CNNs, batches of 10: {1000 * mapped:.0f} CPU ms as one grouped "
+        f"One step of {STACK} CNNs, batches of {BATCH}: {1000 * mapped:.0f} CPU ms as one grouped "
         f"convolution, {1000 * looped:.0f} client by client ({mapped / looped:.1f} times faster)"
     )
 

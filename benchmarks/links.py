@@ -19,7 +19,6 @@ was stopped. Three seeds take about a quarter of an hour of one core.
 from __future__ import annotations
 
 import argparse
-import json
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
@@ -30,8 +29,8 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.records import Record, add, key, options_of, read_records, spread
 from comity.configuration import configure, message_sizes
-from comity.core.storage import write_whole
 from comity.links.contacts import ContactPlan
 from comity.links.orbits import Passes, plan_from_orbits
 from comity.links.settings import Links
@@ -40,8 +39,8 @@ from comity.runs.execute import execute, start_run
 
 SPACE = Path(__file__).parents[1] / "examples" / "space"
 FILE = Path(__file__).parent / "results" / "links.json"
+KEYS = ("part", "problem", "variant", "seed")
 MEASURE = "mean_scalarised"
-Record = dict[str, Any]
 
 MODELS = {"MLP": "deep-sea-treasure", "CNN": "cifar10-small"}
 """Problems whose networks are planned for."""
@@ -148,42 +147,29 @@ def tables(records: Sequence[Record]) -> Iterator[Table]:
         for variant in dict.fromkeys(r["variant"] for r in some):
             mine = [r for r in some if r["variant"] == variant]
             ages = float(np.mean([r["links"]["age"]["mean"] for r in mine]))
-            cells = (spread([r[k][MEASURE] for r in mine]) for k in ("metrics", "metrics_last"))
+            cells = (spread([r[k][MEASURE] for r in mine], 4) for k in ("metrics", "metrics_last"))
             table.add_row(variant, str(len(mine)), *cells, f"{ages:.2f}")
         yield table
-
-
-def spread(values: Sequence[float]) -> str:
-    """Return mean ± population standard deviation."""
-    return f"{np.mean(values):.4f} ± {np.std(values):.4f}"
-
-
-def key(record: Mapping[str, Any]) -> tuple[Any, ...]:
-    """Return what identifies a run."""
-    return tuple(record[name] for name in ("part", "problem", "variant", "seed"))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--parts", default="timetables,late,days")
-    parser.add_argument("--table", action="store_true", help="run nothing, print what there is")
-    parser.add_argument("--file", type=Path, default=FILE)
-    options = parser.parse_args()
+    options = options_of(parser, FILE)
     console = Console(width=130)
     parts = options.parts.split(",")
     if "timetables" in parts:
         for table in timetables():
             console.print(table)
-    records: list[Record] = json.loads(options.file.read_text()) if options.file.exists() else []
-    done = {key(record) for record in records}
+    records = read_records(options.file)
+    done = {key(record, KEYS) for record in records}
     with tempfile.TemporaryDirectory() as directory:
         contacts = Path(directory) / "contacts.csv"
         contacts.write_text(satellites(between=False).to_csv())
         for identity, values in () if options.table else runs(range(1, options.seeds + 1)):
-            if identity["part"] in parts and key(identity) not in done:
-                records.append(measured(identity, values, contacts))
-                write_whole(options.file, json.dumps(records).encode())
+            if identity["part"] in parts and key(identity, KEYS) not in done:
+                add(measured(identity, values, contacts), records, options.file)
     for table in tables(records):
         console.print(table)
 

@@ -203,7 +203,7 @@ def main() -> None:
 
     console = Console()
     console.width = max(console.width, 108)
-    table = Table(title="FedPref's server step, 67,588 parameters a client, one thread")
+    table = Table(title="FedPref's server step, 67,588 parameters per client, one thread")
     table.add_column("clients", justify="right")
     numbers = ("choose, CPU s", "mix, CPU s", "together", "loop, CPU s", "ratio", "peak memory")
     for heading in numbers:

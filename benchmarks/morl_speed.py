@@ -173,7 +173,7 @@ def jobs(name: str, clients: int, steps: int) -> dict[str, dict[str, Any]]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--problems", nargs="+", default=list(SIZES), metavar="NAME")
-    parser.add_argument("--steps", type=int, help="environment steps a client")
+    parser.add_argument("--steps", type=int, help="environment steps per client")
     parser.add_argument("--clients", type=int)
     parser.add_argument("--repeats", type=int, default=1, help="turns, of which medians are shown")
     parser.add_argument("--child", help=argparse.SUPPRESS)
@@ -198,9 +198,9 @@ def main() -> None:
         "clients",
         "steps",
         "CPU s",
-        "a client, 1000 steps",
+        "per client, 1000 steps",
         "ratio",
-        "CPU ms an update",
+        "CPU ms per update",
         "ratio",
     ):
         table.add_column(heading, justify="right")

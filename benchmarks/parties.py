@@ -106,8 +106,8 @@ class Parties:
 
     def usage(self, party: str) -> dict[str, float]:
         """Return CPU seconds and memory (bytes) of a party that has ended by itself."""
-        found: dict[str, float] = json.loads((self.home / f"{party}.usage").read_text())
-        return found
+        values: dict[str, float] = json.loads((self.home / f"{party}.usage").read_text())
+        return values
 
 
 def call(home: Path, *arguments: object) -> tuple[int, str]:
@@ -129,7 +129,7 @@ def call(home: Path, *arguments: object) -> tuple[int, str]:
 
 
 def _run(command: list[str], home: Path, party: str) -> None:
-    """Be a party: the command line in a directory, with a log."""
+    """Run a command line in a directory; write its log and what it used of CPU and memory."""
     signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored by what is in the background
     os.chdir(home)
     log = os.open(f"{party}.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
@@ -139,8 +139,8 @@ def _run(command: list[str], home: Path, party: str) -> None:
     try:
         command_line()
     finally:
-        own = resource.getrusage(resource.RUSAGE_SELF)
-        values = {"cpu": own.ru_utime + own.ru_stime, "memory": own.ru_maxrss * 1024}
+        usage = resource.getrusage(resource.RUSAGE_SELF)
+        values = {"cpu": usage.ru_utime + usage.ru_stime, "memory": usage.ru_maxrss * 1024}
         Path(f"{party}.usage").write_text(json.dumps(values))
 
 
@@ -159,8 +159,8 @@ def federation(
     server = {"patience": PATIENCE, **federation.get("server", {})}
     values = {**federation, "server": server, "sites": {name: {} for name in sites}}
     (plan / "federation.toml").write_text(tomli_w.dumps(values))
-    for name, own in sites.items():
-        text = tomli_w.dumps({"name": name, "federation": "federation.toml", **own})
+    for name, settings in sites.items():
+        text = tomli_w.dumps({"name": name, "federation": "federation.toml", **settings})
         (plan / f"{name}.toml").write_text(text)
     original = read_federation(plan / "federation.toml")
     return prepare(original, {n: read_site(plan / f"{n}.toml") for n in sites}, home, "grpc")

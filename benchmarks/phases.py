@@ -155,11 +155,17 @@ def one(problem: str, out: Path) -> dict[str, Any]:
     }
 
 
-def measure(problem: str, source: str | None) -> dict[str, Any]:
-    """Run one job in a process of its own, with the package in ``source``."""
+def run_child(module: str, job: str, source: str | None = None) -> dict[str, Any]:
+    """Run one job of a benchmark in a process of its own; return what it prints as JSON.
+
+    Args:
+        module: The benchmark, a module with the options --one and --out.
+        job: The value of --one.
+        source: Directory ``src`` of another version of the package; None: the installed one.
+    """
     path = os.pathsep.join(part for part in (source, os.environ.get("PYTHONPATH")) if part)
     with tempfile.TemporaryDirectory() as home:
-        command = [sys.executable, "-m", "benchmarks.phases", "--one", problem]
+        command = [sys.executable, "-m", module, "--one", job]
         done = subprocess.run(
             [*command, "--out", str(Path(home) / "run")],
             env={**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"},
@@ -205,7 +211,7 @@ def main() -> None:
         turns: dict[str, list[dict[str, Any]]] = {name: [] for name in (*versions, "now")}
         for _ in range(options.turns):
             for name, done in turns.items():
-                done.append(measure(problem, versions.get(name)))
+                done.append(run_child("benchmarks.phases", problem, versions.get(name)))
         for name, done in turns.items():
             table(problem, done, name)
 

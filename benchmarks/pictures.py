@@ -15,7 +15,6 @@ s of one core per run, 70 s alone.
 from __future__ import annotations
 
 import argparse
-import json
 import multiprocessing
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
@@ -25,7 +24,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from comity.core.storage import write_whole
+from benchmarks.records import Record, add, key, options_of, read_records, row_of, rule_of, spread
 from comity.core.typing import FloatArray
 from comity.reproductions.pictures import AGENT, ALONE, PRETRAINING, PROTOCOL
 from comity.runs.differences import tested
@@ -51,8 +50,6 @@ TUNING_SEED, PRETRAINING_SEED = 101, 102
 """Other seeds than those that are reported."""
 TARGETS = (0.8, 0.9)
 FILE = Path(__file__).parent / "results" / "pictures.json"
-
-Record = dict[str, Any]
 
 
 class Job(NamedTuple):
@@ -121,16 +118,17 @@ def tables(records: Sequence[Record]) -> Iterator[str]:
         seeds = sorted({record["seed"] for record in reported})
         accuracy = {row: _accuracies(reported, row, seeds) for row in rows}
         reach = [f"rounds to {target:.0%}" for target in TARGETS]
+        title = f"{partition}, seeds {seeds[0]} to {seeds[-1]}"
         heads = ("rate", "accuracy, %", "over alone", "over fedavg", "over its host", *reach)
-        yield f"| {partition}, seeds {seeds[0]} to {seeds[-1]} | {' | '.join(heads)} |"
-        yield f"|{' --- |' * (len(heads) + 1)}"
+        yield row_of([title, *heads])
+        yield rule_of(1 + len(heads))
         for row in sorted(rows, key=lambda row: -accuracy[row].mean()):
             runs = [record for record in reported if record["row"] == row]
             others = (LONE, "fedavg", row.partition("+")[0])
             gains = [_gain(accuracy, row, other) for other in others]
             first = [_first(runs, target) for target in TARGETS]
-            cells = [f"{runs[0]['rate']:g}", _spread(accuracy[row]), *gains, *first]
-            yield f"| {row} | {' | '.join(cells)} |"
+            known = accuracy[row][~np.isnan(accuracy[row])]
+            yield row_of([row, f"{runs[0]['rate']:g}", spread(known, 2), *gains, *first])
         yield ""
 
 
@@ -158,10 +156,6 @@ def _first(runs: Sequence[Record], target: float) -> str:
     return ", ".join(str(run["rounds_to"][str(target)] or "–") for run in runs)
 
 
-def _spread(values: FloatArray) -> str:
-    return f"{np.nanmean(values):.2f} ± {np.nanstd(values):.2f}"
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--problem", default="usps")
@@ -170,20 +164,17 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=60)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--workers", type=int, default=1, help="processes; results are the same")
-    parser.add_argument("--table", action="store_true", help="run nothing, print what there is")
-    parser.add_argument("--file", type=Path, default=FILE)
-    options = parser.parse_args()
-    records: list[Record] = json.loads(options.file.read_text()) if options.file.exists() else []
+    options = options_of(parser, FILE)
+    records = read_records(options.file)
 
     def run_missing(jobs: Iterable[Job]) -> None:
-        done = {Job(*(record[name] for name in Job._fields)) for record in records}
+        done = {key(record, Job._fields) for record in records}
         missing = [job for job in jobs if job not in done]
         with ProcessPoolExecutor(
             options.workers, mp_context=multiprocessing.get_context("spawn")
         ) as pool:
             for future in as_completed(pool.submit(measured, job) for job in missing):
-                records.append(record := future.result())
-                write_whole(options.file, json.dumps(records, indent=0).encode())
+                add(record := future.result(), records, options.file, indent=0)
                 kind = f"{record['partition']}, {record['row']}, rate {record['rate']:g}"
                 print(f"{kind}, seed {record['seed']}: {record['test']:.4f}", flush=True)
 

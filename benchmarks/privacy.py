@@ -20,9 +20,8 @@ standard deviation over seeds of
 from __future__ import annotations
 
 import argparse
-import json
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -32,7 +31,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from comity.core.storage import write_whole
+from benchmarks.records import Record, add, key, options_of, read_records, spread
 from comity.problems import find, register
 from comity.problems.fairness import FairnessProblem
 from comity.runs.execute import execute, start_run
@@ -45,8 +44,7 @@ RUN = {"rounds": 5, "supervised": {"local_steps": 50, "learning_rate": 0.01}}
 CLIP = {"network": 1.0, "linear": 1.0}
 """Largest length of an update by model; see the results for how it was chosen."""
 FILE = Path(__file__).parent / "results" / "privacy.json"
-
-Record = dict[str, Any]
+KEYS = ("model", "clients", "algorithm", "epsilon", "seed")
 
 
 def register_linear() -> None:
@@ -82,11 +80,6 @@ def measured(model: str, clients: int, algorithm: str, epsilon: float, seed: int
     }
 
 
-def spread(values: Sequence[float]) -> str:
-    """Return mean ± population standard deviation."""
-    return f"{np.mean(values):.3f} ± {np.std(values):.3f}"
-
-
 def tables(records: Sequence[Record]) -> Iterator[Table]:
     """Yield one table per model and number of clients, one row per algorithm and epsilon."""
     for model, clients in sorted({(r["model"], r["clients"]) for r in records}):
@@ -118,30 +111,22 @@ def tables(records: Sequence[Record]) -> Iterator[Table]:
         yield table
 
 
-def key(record: Mapping[str, Any]) -> tuple[Any, ...]:
-    """Return what identifies a run."""
-    return tuple(record[n] for n in ("model", "clients", "algorithm", "epsilon", "seed"))
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--models", default=",".join(MODELS))
     parser.add_argument("--clients", default="10")
     parser.add_argument("--algorithms", default="fedavg,fedpref")
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--table", action="store_true", help="run nothing, print what there is")
-    parser.add_argument("--file", type=Path, default=FILE)
-    options = parser.parse_args()
-    records: list[Record] = json.loads(options.file.read_text()) if options.file.exists() else []
-    done = {key(record) for record in records}
+    options = options_of(parser, FILE)
+    records = read_records(options.file)
+    done = {key(record, KEYS) for record in records}
     register_linear()
     entries = [(ALONE, 0.0), *product(options.algorithms.split(","), (0.0, *EPSILONS))]
     counts = [int(count) for count in options.clients.split(",")]
     runs = product(range(1, options.seeds + 1), options.models.split(","), counts, entries)
     for seed, model, clients, (algorithm, epsilon) in () if options.table else runs:
         if (model, clients, algorithm, epsilon, seed) not in done:
-            records.append(measured(model, clients, algorithm, epsilon, seed))
-            write_whole(options.file, json.dumps(records).encode())
+            add(measured(model, clients, algorithm, epsilon, seed), records, options.file)
     for table in tables(records):
         Console(width=150).print(table)
 

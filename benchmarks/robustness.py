@@ -18,17 +18,16 @@ About 0.5 s of one core per run, 15 minutes in all. Rules that are told a share 
 from __future__ import annotations
 
 import argparse
-import json
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy import stats
 
-from comity.core.storage import write_whole
+from benchmarks.records import Record, add, key, options_of, read_records, row_of, rule_of, spread
+from comity.runs.differences import tested
 from comity.runs.execute import execute, start_run
 
 ALGORITHMS = ("fedavg", "fedpref", "ditto", "fedrep")
@@ -56,8 +55,6 @@ SEEDS = 3
 FILE = Path(__file__).parent / "results" / "robustness.json"
 KEYS = ("data", "algorithm", "attack", "defence", "seed")
 
-Record = dict[str, Any]
-
 
 def measured(data: str, algorithm: str, attack: str, defence: str, seed: int) -> Record:
     """Return the figures of one run."""
@@ -81,22 +78,21 @@ def measured(data: str, algorithm: str, attack: str, defence: str, seed: int) ->
 
 def lines(records: Sequence[Record]) -> Iterator[str]:
     """Yield a Markdown table per algorithm and kind of data: a row per defence, attacks across."""
-    cells: dict[tuple[str, ...], list[float]] = {}
+    values: dict[tuple[str, ...], list[float]] = {}
     for record in records:
         if record["seed"] <= SEEDS:
-            place = tuple(record[key] for key in KEYS[:-1])
-            cells.setdefault(place, []).append(record["accuracy"])
+            values.setdefault(key(record, KEYS[:-1]), []).append(record["accuracy"])
     chosen = {record["algorithm"]: None for record in records}
     for algorithm, data in product(chosen, PARTITIONS):
         rows = [
             [defence.replace(",", " + ")]
-            + [_cell(cells.get((data, algorithm, attack, defence))) for attack in ATTACKS]
+            + [_cell(values.get((data, algorithm, attack, defence))) for attack in ATTACKS]
             for defence in DEFENCES
         ]
         yield f"\n**{algorithm}, {data} data**\n"
-        yield _row(["defence", *(f"`{attack}`" for attack in ATTACKS)])
-        yield _row(["---"] * (1 + len(ATTACKS)))
-        yield from (_row(row) for row in rows if set(row[1:]) != {"–"})
+        yield row_of(["defence", *(f"`{attack}`" for attack in ATTACKS)])
+        yield rule_of(1 + len(ATTACKS))
+        yield from (row_of(row) for row in rows if set(row[1:]) != {"–"})
 
 
 def gains(records: Sequence[Record], attack: str, defence: str) -> Iterator[str]:
@@ -108,9 +104,9 @@ def gains(records: Sequence[Record], attack: str, defence: str) -> Iterator[str]
         defence: The defence, against none.
     """
     yield f"\n**`{defence}` less none under `{attack}`**\n"
-    yield _row(["algorithm", "data", "mean difference", "95 % interval", "seeds"])
-    yield _row(["---"] * 5)
-    kept = {key(record): record["accuracy"] for record in records}
+    yield row_of(["algorithm", "data", "mean difference", "95 % interval", "seeds"])
+    yield rule_of(5)
+    kept = {key(record, KEYS): record["accuracy"] for record in records}
     for algorithm, data in product(dict.fromkeys(r["algorithm"] for r in records), PARTITIONS):
         pairs = [
             value - kept[data, algorithm, attack, "none", seed]
@@ -119,23 +115,14 @@ def gains(records: Sequence[Record], attack: str, defence: str) -> Iterator[str]
             and (data, algorithm, attack, "none", seed) in kept
         ]
         if len(pairs) > 1:
-            mean = float(np.mean(pairs))
-            half = float(stats.t.ppf(0.975, len(pairs) - 1) * stats.sem(pairs))
-            interval = f"{mean - half:+.3f} to {mean + half:+.3f}"
-            yield _row([algorithm, data, f"{mean:+.3f}", interval, str(len(pairs))])
+            each = np.array(pairs)
+            interval, _ = tested(each)
+            between = "–" if interval is None else f"{interval[0]:+.3f} to {interval[1]:+.3f}"
+            yield row_of([algorithm, data, f"{each.mean():+.3f}", between, str(len(each))])
 
 
 def _cell(values: Sequence[float] | None) -> str:
-    return f"{np.mean(values):.3f} ± {np.std(values):.3f}" if values else "–"
-
-
-def _row(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(cells)} |"
-
-
-def key(record: Mapping[str, Any]) -> tuple[Any, ...]:
-    """Return what identifies a run."""
-    return tuple(record[name] for name in KEYS)
+    return spread(values) if values else "–"
 
 
 def main() -> None:
@@ -145,11 +132,9 @@ def main() -> None:
     parser.add_argument("--defences", default=";".join(DEFENCES), help="separated by semicolons")
     parser.add_argument("--data", default=",".join(PARTITIONS))
     parser.add_argument("--seeds", type=int, default=SEEDS)
-    parser.add_argument("--table", action="store_true", help="run nothing, print what there is")
-    parser.add_argument("--file", type=Path, default=FILE)
-    options = parser.parse_args()
-    records: list[Record] = json.loads(options.file.read_text()) if options.file.exists() else []
-    done = {key(record) for record in records}
+    options = options_of(parser, FILE)
+    records = read_records(options.file)
+    done = {key(record, KEYS) for record in records}
     places = product(
         options.data.split(","),
         options.algorithms.split(","),
@@ -159,8 +144,7 @@ def main() -> None:
     )
     for place in () if options.table else places:
         if place not in done:
-            records.append(measured(*place))
-            write_whole(options.file, json.dumps(records, indent=None).encode())
+            add(measured(*place), records, options.file)
     print("\n".join(lines(records)))
     for attack in ("none:3", "scale:1"):
         print("\n".join(gains(records, attack, "clip")))

@@ -250,17 +250,17 @@ class Side:
         return {**os.environ, "PYTHONPATH": str(self.tree / "src")}
 
     def _failure(self, folder: Path, command: str) -> str:
-        said = (folder / "log.txt").read_text(errors="replace").splitlines()
-        return "\n    ".join([f"{self.name} failed: comity {command}", *said[-5:]])
+        log = (folder / "log.txt").read_text(errors="replace").splitlines()
+        return "\n    ".join([f"{self.name} failed: comity {command}", *log[-5:]])
 
 
 def resumed(case: Case) -> str:
-    """The directory of what was killed and resumed."""
+    """Return the name of the directory of what was killed and resumed."""
     return f"{case.name}-resumed"
 
 
 def _is_under_way(run: Path) -> bool:
-    """Whether a run has two rounds and a checkpoint."""
+    """Return whether a run has two rounds and a checkpoint."""
     history = run / "history.jsonl"
     saved = (run / "checkpoint.safetensors").is_file()
     return saved and history.is_file() and history.read_bytes().count(b"\n") >= 2
@@ -283,7 +283,7 @@ class Written:
 
 
 def read(folder: Path) -> Written:
-    """Everything in a directory that must not depend on the source tree."""
+    """Return everything in a directory that must not depend on the source tree."""
     written = Written({}, {}, {}, {})
     for path in sorted(folder.rglob("*")):
         name = str(path.relative_to(folder))
@@ -307,7 +307,7 @@ def _json(path: Path) -> Any:
 
 
 def _without_communication(value: Any, taken: list[Any]) -> Any:
-    """The value without all that is called communication, which is added to ``taken``."""
+    """Return a value without all that is called communication, which is added to ``taken``."""
     if isinstance(value, dict):
         taken += [inner for name, inner in value.items() if name == "communication"]
         rest = {name: inner for name, inner in value.items() if name != "communication"}
@@ -331,7 +331,7 @@ def _lines(path: Path, name: str) -> Parts:
 
 
 def differing(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
-    """Names of the parts that are not the same, or not there, on one side."""
+    """Return the names of parts that are not the same, or not there, on one side."""
     return sorted({name for name, _ in old.items() ^ new.items()})
 
 
@@ -349,7 +349,7 @@ class Row:
         return not (self.failure or self.different["results"] or self.different["models"])
 
     def cells(self) -> list[str]:
-        """A cell per column."""
+        """Return one cell per column."""
         if self.failure:
             return ["failed"] * 4
         results, models, history, communication = self.different.values()
@@ -363,7 +363,7 @@ class Row:
 
 
 def compared(name: str, old: Path, new: Path) -> Row:
-    """A row of the table: in what two directories differ."""
+    """Return a row of the table: in what two directories differ."""
     first, second = read(old), read(new)
     columns = [field.name for field in fields(Written)]
     different = {c: differing(getattr(first, c), getattr(second, c)) for c in columns}
@@ -391,7 +391,7 @@ def judged(case: Case, old: Side, new: Side) -> list[Row]:
 
 @contextmanager
 def checkout(old: str, folder: Path) -> Iterator[Path]:
-    """The old tree: a directory as it is, a revision as a worktree that is removed at the end."""
+    """Yield the old tree: a directory as it is, a revision as a worktree, removed at the end."""
     if Path(old).is_dir():
         yield Path(old).resolve()
         return
@@ -407,20 +407,20 @@ def checkout(old: str, folder: Path) -> Iterator[Path]:
 
 
 def judge_all(cases: list[Case], old: Side, new: Side) -> list[Row]:
-    """All rows of the table, with a line of progress per case."""
+    """Return all rows of the table; print a line of progress per case."""
     rows: list[Row] = []
     for number, case in enumerate(cases, start=1):
         started = time.monotonic()
-        found = judged(case, old, new)
-        verdict = "same bits" if all(row.same for row in found) else "NOT THE SAME"
+        outcome = judged(case, old, new)
+        verdict = "same bits" if all(row.same for row in outcome) else "NOT THE SAME"
         seconds = time.monotonic() - started
         print(f"[{number}/{len(cases)}] {case.name}: {verdict}, {seconds:.0f} s", flush=True)
-        rows += found
+        rows += outcome
     return rows
 
 
 def show(rows: list[Row]) -> None:
-    """The table, then failures and what differs by name."""
+    """Print the table, then failures and what differs by name."""
     table = Table()
     for heading in ("configuration", "results", "models (tensors)", "history", "communication"):
         table.add_column(heading)
@@ -437,17 +437,17 @@ def show(rows: list[Row]) -> None:
 
 
 def _by_folder(names: list[str]) -> dict[Path, tuple[str, int]]:
-    """The first of the names in each directory, and how many there are."""
-    found: dict[Path, tuple[str, int]] = {}
+    """Return the first of the names in each directory, and how many there are."""
+    folders: dict[Path, tuple[str, int]] = {}
     for name in names:
         folder = Path(name.partition(": ")[0]).parent
-        first, count = found.get(folder, (name, 0))
-        found[folder] = first, count + 1
-    return found
+        first, count = folders.get(folder, (name, 0))
+        folders[folder] = first, count + 1
+    return folders
 
 
 def chosen(names: str | None, parser: argparse.ArgumentParser) -> list[Case]:
-    """The cases that ``--only`` names, or all."""
+    """Return the cases that ``--only`` names, or all."""
     known = {case.name: case for case in CASES}
     wanted = list(known) if names is None else names.split(",")
     if unknown := [name for name in wanted if name not in known]:

@@ -15,7 +15,6 @@ test result by its own preference is higher. About 15 s of one core per run.
 from __future__ import annotations
 
 import argparse
-import json
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -23,9 +22,9 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.hospitals import by_variant
+from benchmarks.hospitals import KEYS, by_variant
+from benchmarks.records import Record, add, key, options_of, read_records, row_of, rule_of, spread
 from comity.configuration import read_toml
-from comity.core.storage import write_whole
 from comity.core.typing import FloatArray
 from comity.runs.differences import tested
 from comity.runs.execute import execute, start_run
@@ -44,8 +43,6 @@ VARIANTS: dict[str, dict[str, Any]] = {
 CONFIG = Path(__file__).parents[1] / "examples" / "states" / "feda4fair.toml"
 FILE = Path(__file__).parent / "results" / "states.json"
 KINDS = ("sex", "race")
-
-Record = dict[str, Any]
 
 
 def measured(data: Path, variant: str, seed: int) -> Record:
@@ -73,36 +70,36 @@ def tables(records: Sequence[Record]) -> Iterator[str]:
     runs = by_variant(records)
     alone, states = runs[ALONE], records[0]["states"]
     heads = ("value", "accuracy", "wanted fairness", "over alone", "states better / worse")
-    yield f"| test rows, mean over states | {' | '.join(heads)} |"
-    yield f"|{' --- |' * 6}"
+    yield row_of(["test rows, mean over states", *heads])
+    yield rule_of(1 + len(heads))
     trivial = np.array([record["trivial"] for record in alone.values()])
     worth = _counts(trivial - _values(alone))
-    yield f"| constant answer | {_spread(trivial.mean(axis=1))} | – | 1 | – | {worth} |"
+    yield row_of(["constant answer", spread(trivial.mean(axis=1), 4), "–", "1", "–", worth])
     for variant, of_seeds in runs.items():
         value = _values(of_seeds)
         accuracy = np.array([np.mean(r["objectives"], axis=0)[0] for r in of_seeds.values()])
         wanted = np.array([np.mean(_wanted(record)) for record in of_seeds.values()])
-        cells = [_spread(value.mean(axis=1)), _spread(accuracy), _spread(wanted)]
+        cells = [spread(values, 4) for values in (value.mean(axis=1), accuracy, wanted)]
         gains = value - _values(alone)
         cells += ["–", "–"] if variant == ALONE else [_gain(gains.mean(axis=1)), _counts(gains)]
-        yield f"| {variant} | {' | '.join(cells)} |"
+        yield row_of([variant, *cells])
     yield ""
-    yield "| over alone, by what states want | by sex | by race |"
-    yield f"|{' --- |' * 3}"
+    yield row_of(["over alone, by what states want", "by sex", "by race"])
+    yield rule_of(3)
     for variant, of_seeds in runs.items():
         if variant != ALONE:
             gains = _values(of_seeds) - _values(alone)
             kinds = np.array([record["kinds"] for record in of_seeds.values()])
             means = (f"{gains[kinds == kind].mean():+.4f}" for kind in KINDS)
-            yield f"| {variant} | {' | '.join(means)} |"
+            yield row_of([variant, *means])
     yield ""
-    yield f"| in all {len(alone)} seeds | better off than alone | worse off |"
-    yield f"|{' --- |' * 3}"
+    yield row_of([f"in all {len(alone)} seeds", "better off than alone", "worse off"])
+    yield rule_of(3)
     for variant, of_seeds in runs.items():
         if variant != ALONE:
             gains = np.round(_values(of_seeds) - _values(alone), 6)
             lists = [(gains > 0).all(axis=0), (gains < 0).all(axis=0)]
-            yield f"| {variant} | {' | '.join(_names(states, chosen) for chosen in lists)} |"
+            yield row_of([variant, *(_names(states, chosen) for chosen in lists)])
 
 
 def _values(of_seeds: dict[int, Record]) -> FloatArray:
@@ -134,26 +131,19 @@ def _names(states: Sequence[str], chosen: Any) -> str:
     return f"{len(names)}: {', '.join(names)}" if names else "none"
 
 
-def _spread(values: Any) -> str:
-    return f"{np.mean(values):.4f} ± {np.std(values):.4f}"
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("data", type=Path, nargs="?", help="your copy of FeDa4Fair's rows")
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--table", action="store_true", help="run nothing, print what there is")
-    parser.add_argument("--file", type=Path, default=FILE)
-    options = parser.parse_args()
+    options = options_of(parser, FILE)
     if options.data is None and not options.table:
         parser.error("name your copy of FeDa4Fair's rows, or say --table")
-    records: list[Record] = json.loads(options.file.read_text()) if options.file.exists() else []
-    done = {(record["variant"], record["seed"]) for record in records}
+    records = read_records(options.file)
+    done = {key(record, KEYS) for record in records}
     for seed in () if options.table else range(1, options.seeds + 1):
         for variant in VARIANTS:
             if (variant, seed) not in done:
-                records.append(measured(options.data, variant, seed))
-                write_whole(options.file, json.dumps(records).encode())
+                add(measured(options.data, variant, seed), records, options.file)
                 print(f"{variant}, seed {seed}: {np.mean(records[-1]['value']):.4f}", flush=True)
     print("\n".join(tables(records)))
 

@@ -16,7 +16,6 @@ import os
 import platform
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -27,41 +26,22 @@ import torch
 from torch.utils.data import DataLoader, TensorDataset
 
 from benchmarks import flower_referee
-from benchmarks.flower_referee import BATCH, INPUTS, ROWS, Batch
+from benchmarks.flower_referee import BATCH, Batch
+from benchmarks.peers.environments import last_line, python_for
 
-FLOWER = "1.41.0"
-TORCH = "2.13.0"
-PACKAGES = (f"flwr[simulation]=={FLOWER}", "torch", "numpy", "psutil")
-CONSTRAINTS = f"torch=={TORCH}\n"
-_PRESENT = f"""
-from importlib.metadata import version
-assert version("flwr") == "{FLOWER}" and version("torch").split("+")[0] == "{TORCH}"
-import psutil, ray
-"""
+ROOT = Path(__file__).resolve().parents[1]
+LONGEST = 1800
+"""Seconds after which a simulation of Flower is stopped."""
 
 
-def plain_loop(
-    clients: int = 10,
-    rounds: int = 20,
-    local_steps: int = 1,
-    *,
-    rows: int = ROWS,
-    inputs: int = INPUTS,
-) -> float:
+def plain_loop(clients: int = 10, rounds: int = 20, local_steps: int = 1) -> float:
     """Return CPU seconds per client and round of a loop over clients, batches drawn by index."""
-    return _loop(flower_referee.random_batches, clients, rounds, local_steps, rows, inputs)
+    return _loop(flower_referee.random_batches, clients, rounds, local_steps)
 
 
-def data_loader_loop(
-    clients: int = 10,
-    rounds: int = 20,
-    local_steps: int = 1,
-    *,
-    rows: int = ROWS,
-    inputs: int = INPUTS,
-) -> float:
+def data_loader_loop(clients: int = 10, rounds: int = 20, local_steps: int = 1) -> float:
     """Return CPU seconds per client and round of a loop over clients, a `DataLoader` each."""
-    return _loop(_loaded_batches, clients, rounds, local_steps, rows, inputs)
+    return _loop(_loaded_batches, clients, rounds, local_steps)
 
 
 def _loaded_batches(data: Batch) -> Iterator[Batch]:
@@ -76,17 +56,15 @@ def _loop(
     clients: int,
     rounds: int,
     local_steps: int,
-    rows: int,
-    inputs: int,
 ) -> float:
     """Train client after client, then average their models."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        data = [flower_referee.client_data(client, rows, inputs) for client in range(clients)]
+        data = [flower_referee.client_data(client) for client in range(clients)]
         streams = [batches(table) for table in data]
         weights = [flower_referee.client_weights(client, clients) for client in range(clients)]
-        models = [flower_referee.network(inputs) for _ in range(clients)]
+        models = [flower_referee.network() for _ in range(clients)]
         common = models[0].state_dict()
         started = 0.0
         for number in range(rounds + 1):
@@ -110,55 +88,32 @@ def flower(
     local_steps: int = 1,
     *,
     script: str = flower_referee.__file__,
-    environment: Path | None = None,
-    timeout: float = 1800,
 ) -> dict[str, Any] | str:
     """Return the output of `flower_referee`, or a sentence with the reason of its failure.
 
-    The first call installs 1.4 GB.
+    The first call makes the environment that `peers` has for Flower (1.4 GB).
 
     Args:
         clients: Number of clients.
         rounds: Number of rounds.
         local_steps: Steps per client and round.
         script: Another script with the same options.
-        environment: Directory of the virtual environment, created if it does not exist.
-        timeout: Seconds after which the simulation is stopped.
     """
-    environment = environment or Path.home() / ".cache" / "comity" / f"flower-{FLOWER}"
-    python = environment / "bin" / "python"
-    if failure := _install(environment, python):
-        return failure
-    command = [str(python), "-W", "ignore", script]
+    python, failure = python_for("flower", ROOT / ".venv-peers")
+    if failure:
+        return f"Flower: {failure}"
+    command = [python, "-W", "ignore", script]
     options = {"--clients": clients, "--rounds": rounds, "--local-steps": local_steps}
     for option, value in options.items():
         command += [option, str(value)]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=timeout)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=LONGEST)
     except subprocess.TimeoutExpired:
-        return f"Flower {FLOWER} did not finish within {timeout:.0f} s."
+        return f"Flower did not finish within {LONGEST} s."
     if done.returncode:
-        return f"Flower {FLOWER} failed: {_last_line(done.stderr)}"
+        return f"Flower failed: {last_line(done.stderr)}"
     result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return result
-
-
-def _install(environment: Path, python: Path) -> str:
-    """Create Flower's environment if it does not exist; return a sentence if that fails."""
-    if python.exists():
-        present = subprocess.run([python, "-c", _PRESENT], capture_output=True)
-        if present.returncode == 0:
-            return ""
-    with tempfile.TemporaryDirectory() as folder:
-        constraints = Path(folder) / "constraints.txt"
-        constraints.write_text(CONSTRAINTS)
-        install = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-        install += ["--constraint", str(constraints), *PACKAGES]
-        for command in ([sys.executable, "-m", "venv", str(environment)], install):
-            done = subprocess.run(command, capture_output=True, text=True)
-            if done.returncode:
-                return f"Flower {FLOWER} could not be installed: {_last_line(done.stderr)}"
-    return ""
 
 
 def processor() -> str:
@@ -173,10 +128,6 @@ def processor() -> str:
 def spread(ratios: Sequence[float]) -> str:
     """Return the median of the ratios of several turns, and their range."""
     return f"{median(ratios):.2f}x ({min(ratios):.2f} to {max(ratios):.2f})"
-
-
-def _last_line(text: str) -> str:
-    return (text.strip() or "no message").splitlines()[-1]
 
 
 def main() -> None:

@@ -30,7 +30,7 @@ from rich.table import Table
 from torch import Tensor, nn
 
 from benchmarks import flower_referee
-from benchmarks.flower_referee import BATCH, INPUTS, LEARNING_RATE, ROWS
+from benchmarks.flower_referee import BATCH, LEARNING_RATE, ROWS
 from benchmarks.tabular_referees import data_loader_loop, flower, plain_loop, processor, spread
 from comity.configuration import configure
 from comity.core.phases import Batch
@@ -63,7 +63,7 @@ def problem(clients: int) -> DataProblem:
 
 
 def _network(samples: Samples) -> nn.Module:
-    return flower_referee.network(INPUTS)
+    return flower_referee.network()
 
 
 def losses(outputs: Tensor, batch: Batch) -> Tensor:

@@ -46,6 +46,8 @@ from benchmarks.peers.tasks import TASKS, Federation, digest, write_data
 from benchmarks.peers.with_comity import write_order
 
 ROOT = Path(__file__).resolve().parents[2]
+LONGEST = 900
+"""Seconds after which a run is stopped."""
 Weights = dict[str, np.ndarray]
 
 
@@ -85,7 +87,7 @@ def _weights(path: Path) -> Weights:
         return dict(file)
 
 
-def _watched(command: list[str], place: Path, timeout: float = 900) -> tuple[float, str]:
+def _watched(command: list[str], place: Path) -> tuple[float, str]:
     """Run a command in a directory; return its peak of memory in MB, and why it failed."""
     variables = {
         "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'src'}",
@@ -99,11 +101,11 @@ def _watched(command: list[str], place: Path, timeout: float = 900) -> tuple[flo
         )
         while process.poll() is None:
             peak = max(peak, process_tree.memory(process.pid))
-            if time.monotonic() - started > timeout:
+            if time.monotonic() - started > LONGEST:
                 for identity in process_tree.identities(process.pid):
                     os.kill(identity, signal.SIGKILL)
                 process.wait()
-                return peak, f"stopped after {timeout:.0f} s"
+                return peak, f"stopped after {LONGEST} s"
             time.sleep(0.2)
     if process.returncode or not (place / "measures.json").is_file():
         return peak, f"failed: {last_line((place / 'output').read_text(errors='replace'))}"

@@ -9,9 +9,11 @@ from pathlib import Path
 
 PACKAGES = {"flower": "flwr[simulation]", "pfl": "pfl[pytorch]", "fluke": "fluke-fl"}
 """Installations of contenders; all others run in the environment of the benchmark."""
+LONGEST = 900
+"""Seconds after which an installation is given up."""
 
 
-def python_for(name: str, environments: Path, timeout: float = 900) -> tuple[str, str]:
+def python_for(name: str, environments: Path) -> tuple[str, str]:
     """Return the interpreter of a contender, and why there is none in place of it.
 
     Its environment is made if it does not exist, with the exact versions of
@@ -20,7 +22,6 @@ def python_for(name: str, environments: Path, timeout: float = 900) -> tuple[str
     Args:
         name: Name of the contender.
         environments: Directory of all environments.
-        timeout: Seconds after which an installation is given up.
     """
     if name not in PACKAGES:
         return sys.executable, ""
@@ -34,9 +35,9 @@ def python_for(name: str, environments: Path, timeout: float = 900) -> tuple[str
     install += ["--constraint", str(constraints), PACKAGES[name], "torch", "numpy", "psutil"]
     for command in ([sys.executable, "-m", "venv", "--clear", str(environment)], install):
         try:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=timeout)
+            done = subprocess.run(command, capture_output=True, text=True, timeout=LONGEST)
         except subprocess.TimeoutExpired:
-            return "", f"not installed within {timeout:.0f} s"
+            return "", f"not installed within {LONGEST} s"
         if done.returncode:
             return "", f"not installed: {last_line(done.stderr)}"
     stamp.write_text(wanted)
