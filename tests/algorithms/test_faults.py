@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import comity
-from comity.algorithms import registry
+from comity.algorithms import find, registry
 from comity.errors import UserError
 from comity.runs.compare import run_plan, start_comparison
 from comity.runs.execute import execute, start_run
@@ -65,8 +65,9 @@ MIXES = {
     "return {'0.*': super().mix(round)['*']}": "no mixing matches the tensor 2.weight, only 0.*",
     "return {'*': comity.Mixing.personal(round.sizes, round.clients)}": "mix (wrong.py, line 19)",
     "return {'*': comity.Mixing.shared(-round.sizes, round.clients)}": "must be non-negative",
+    "return {'*': comity.Mixing.personal(-np.eye(3), round.clients)}": "non-negative, got -1",
     "return {'*': comity.Mixing.shared(0 * round.sizes, round.clients)}": "not all zero, got [0.",
-    "return {'*': comity.Mixing.shared(np.ones(9), round.clients)}": "has 9 columns for 3 givers",
+    "return {'*': comity.Mixing.shared(np.ones(9), round.clients)}": "returned for *: mixing has 9",
     "return {'*': comity.Mixing(round.sizes, {})}": "must be rows x givers, got shape (3,)",
     "return {'*': comity.Mixing(np.eye(3), {0: 3})}": "route names rows that its 3 lack",
     "return {'*': comity.Mixing.step(round.sizes, round.clients, round.start)}": "one row, got 3",
@@ -118,6 +119,11 @@ EARLY = {
     "def phases(self, problem):\n    return comity.Phase()": "a list of Phase, got Phase",
     "def phases(self, problem):\n    return [comity.Phase(train=('nope',))]": "of phase 1: no",
     "def server_stp(self, held, mixed):\n    return held": "did you mean server_step?",
+    "sends = ('0.*')": "Wrong.sends = '0.*': must be a tuple of names; one alone has a",
+    "statistics = 'steps'": "Wrong.statistics = 'steps': must be a tuple",
+    "needs = 'losses'": "Wrong.needs = 'losses': must be a set of names",
+    "personnal = False": "is nothing that the base class declares; is it misspelt? A setting has",
+    "personnal: bool = False": "Wrong.personnal: did you mean what algorithms declare, personal",
 }
 
 
@@ -127,6 +133,40 @@ def test_what_cannot_work_is_refused_before_anything_is_written(module, body):
         started(module(body))
     assert EARLY[body] in str(fault.value)
     assert not Path("run").exists()
+
+
+@pytest.mark.filterwarnings("ignore:.*shadows an attribute")
+def test_a_declaration_with_an_annotation_is_no_setting(module):
+    with pytest.raises(
+        UserError, match=r"Wrong\.personal: what an algorithm declares has no annot"
+    ):
+        started(module("personal: bool = True"))
+
+
+def test_an_object_in_place_of_its_class(module):
+    cls = find(module("rate: float = comity.setting(1.0, 'x')"))
+    with pytest.raises(
+        UserError, match=r'give the class Wrong .* settings as a table: \*\*{"wrong"'
+    ):
+        start_run({"problem": "tiny-people", "algorithm": cls(rate=2.0)}, Path("run"))
+
+
+def test_diagnostics_may_be_arrays(module):
+    body = "def diagnostics(self):\n    return {'d': np.eye(2), 'n': {'x': np.float64(0.5)}}"
+    run = execute(started(module(body)))
+    assert run.history[0]["server"] == {"d": [[1.0, 0.0], [0.0, 1.0]], "n": {"x": 0.5}}
+
+
+def test_diagnostics_of_other_kinds_are_refused(module):
+    run = started(module("def diagnostics(self):\n    return {'d': round}"))
+    with pytest.raises(UserError, match=r"round 1.*builtin_function_or_method is no plain value"):
+        execute(run)
+
+
+def test_a_memory_that_cannot_be_saved_is_named(module):
+    run = started(module("_kept: object = complex(1)"))
+    with pytest.raises(UserError, match=r"Wrong\._kept: override state\(\) and load\(\)"):
+        execute(run)
 
 
 def test_a_server_that_makes_no_numbers_is_in_the_verdict(module):

@@ -42,6 +42,7 @@ def algorithm(
                 f"algorithm '{name}' of {cls.__module__}: a name has letters, digits, _ and -."
             )
         _check_hooks(cls)
+        _check_values(cls)
         cls.declaration = Declaration(name, title, paper, place, method, communication)
         _REGISTRY[name] = cls
         return cls
@@ -64,6 +65,34 @@ def _check_hooks(cls: type[Algorithm]) -> None:
                     f"{cls.__name__}.{name}: there is no such hook, nothing would call it; did you "
                     f"mean {hook}? Give a helper of your own another name, such as _{name}."
                 )
+
+
+def _check_values(cls: type[Algorithm]) -> None:
+    """Refuse declared values of other kinds, and settings that stand in a declaration's place."""
+    kinds = {n: k for n, k in Algorithm.__annotations__.items() if k.startswith("ClassVar")}
+    for name in cls.model_fields:
+        if name in kinds:
+            raise UserError(
+                f"{cls.__name__}.{name}: what an algorithm declares has no annotation, which makes "
+                f"it a setting; write {name} = … alone."
+            )
+        for near in get_close_matches(name, kinds, n=1, cutoff=0.85):
+            raise UserError(
+                f"{cls.__name__}.{name}: did you mean what algorithms declare, {near} = …? Give a "
+                "setting of your own another name."
+            )
+    for name, kind in kinds.items():
+        value = getattr(cls, name, None)
+        if kind == "ClassVar[tuple[str, ...]]" and isinstance(value, str):
+            raise UserError(
+                f"{cls.__name__}.{name} = {value!r}: must be a tuple of names; one alone has a "
+                f"comma: ({value!r},)."
+            )
+        if name == "needs" and not isinstance(value, frozenset | set):
+            raise UserError(
+                f"{cls.__name__}.needs = {value!r}: must be a set of names: "
+                'frozenset({"losses"}).'
+            )
 
 
 def implies_losses(cls: type[Algorithm]) -> bool:
@@ -126,6 +155,12 @@ def name_of(choice: object) -> str:
             ``module:class``. Shipped ones, and those of a script or a notebook, which no other
             process can import, have their declared name.
     """
+    if isinstance(choice, Algorithm):
+        name = type(choice).declaration.name
+        raise UserError(
+            f"algorithm: give the class {type(choice).__name__} instead of an object, and its "
+            f'settings as a table: **{{"{name}": {{…}}}}.'
+        )
     if not (isinstance(choice, type) and issubclass(choice, Algorithm)):
         return str(choice)
     cls = choice

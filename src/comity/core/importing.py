@@ -5,10 +5,15 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+from pathlib import Path
 from traceback import extract_tb
 from typing import Any
 
+from pydantic import PydanticUserError
+
 from comity.errors import UserError
+
+_PACKAGE = str(Path(__file__).parents[1])
 
 
 def is_reference(name: str) -> bool:
@@ -50,6 +55,23 @@ def _fault(name: str, error: Exception) -> str:
         )
     if isinstance(error, SyntaxError):
         return f"{error.filename}, line {error.lineno}: {error.msg}."
-    last = extract_tb(error.__traceback__)[-1]
+    frames = extract_tb(error.__traceback__)
+    theirs = [
+        frame
+        for frame in frames
+        if not frame.filename.startswith((_PACKAGE, "<")) and "site-packages" not in frame.filename
+    ]
+    last = (theirs or frames)[-1]
+    return f"{last.filename}, line {last.lineno}: {_text(error)}"
+
+
+def _text(error: Exception) -> str:
+    """Return an exception in one line, in words of settings where pydantic's mislead."""
+    if isinstance(error, PydanticUserError) and error.code == "model-field-missing-annotation":
+        name = str(error.message).split("`")[1]
+        return (
+            f"{name} is nothing that the base class declares; is it misspelt? A setting has a "
+            'type: name: float = comity.setting(1.0, "its meaning").'
+        )
     text = str(error).strip().splitlines()
-    return f"{last.filename}, line {last.lineno}: {type(error).__name__}: {text[0] if text else ''}"
+    return f"{type(error).__name__}: {text[0] if text else ''}"

@@ -57,8 +57,8 @@ class Mixing:
         """Return a mixing with one model per receiver.
 
         Args:
-            weights: Receivers x givers. Each row is divided by its sum; a row without weight
-                becomes that of the identity.
+            weights: Receivers x givers, non-negative. Each row is divided by its sum; a row without
+                weight becomes that of the identity.
             receivers: Ids of the clients that receive the rows, in the order of the rows.
         """
         weights = np.asarray(weights, dtype=np.float64)
@@ -66,6 +66,10 @@ class Mixing:
             raise ValueError(
                 f"Mixing.personal: weights must have one row per receiver ({len(receivers)}), got "
                 f"shape {weights.shape}"
+            )
+        if (weights < 0).any():
+            raise ValueError(
+                f"Mixing.personal: weights must be non-negative, got {weights.min():g}"
             )
         return cls(row_normalised(weights), {client: row for row, client in enumerate(receivers)})
 
@@ -240,7 +244,10 @@ def _check(mixings: Mixings, sent: Fleet) -> None:
     for key, mixing in mixings.items():
         if not isinstance(mixing, Mixing | Pick):
             raise TypeError(f"{expected}; got {type(mixing).__name__} for {key}")
-        mixing.check(len(sent))
+        try:
+            mixing.check(len(sent))
+        except AssertionError as error:
+            raise AssertionError(f"what mix returned for {key}: {error}") from None
 
 
 def _common_route(mixings: Mixings) -> tuple[dict[int, int], bool]:

@@ -55,5 +55,25 @@ def unpacked(values: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def plain(value: Any) -> Any:
+    """Return a value as JSON has it: arrays become lists, numbers of numpy plain ones.
+
+    Args:
+        value: None, numbers, strings, arrays, and lists and dicts of them.
+
+    Raises:
+        TypeError: something else is among them.
+    """
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, np.ndarray | np.generic):
+        return plain(value.tolist())
+    if isinstance(value, list | tuple):
+        return [plain(each) for each in value]
+    if isinstance(value, Mapping):
+        return {str(key): plain(each) for key, each in value.items()}
+    raise TypeError(f"{type(value).__name__} is no plain value")
+
+
 def _named_arrays(value: Mapping[Any, Any]) -> bool:
     return all(isinstance(k, str) and isinstance(v, np.ndarray) for k, v in value.items())

@@ -157,7 +157,8 @@ class RoundLoop:
         tensors: NamedArrays = {}
         values = []
         for number, server in enumerate(self.servers):
-            arrays, plain = server.state()
+            with self._named_faults():
+                arrays, plain = server.state()
             tensors.update({f"{number}/{name}": array for name, array in arrays.items()})
             values.append(plain)
         if self._attackers is not None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from comity.core.packing import plain
 from comity.core.typing import FloatArray
 
 
@@ -52,3 +54,8 @@ class RoundRecord:
         """Note that nothing was mixed of what clients sent; the server keeps what it had."""
         self.events.append(f"round {self.round}: {reason}; nothing was mixed")
         self.unmixed = True
+
+    def note_diagnostics(self, values: Mapping[str, Any]) -> None:
+        """Note what `Algorithm.diagnostics` returned; ``clusters`` have a place of their own."""
+        self.clusters = values.get("clusters")
+        self.diagnostics = {k: plain(value) for k, value in values.items() if k != "clusters"}

@@ -277,8 +277,7 @@ class Server:
         """Return who learns from whom by the algorithm and its wrappers; note their diagnostics."""
         step = step_of(self.algorithm, self._wrappers, self._capped(round, record))
         record.conflict = step.figures
-        record.diagnostics = self.algorithm.diagnostics()
-        record.clusters = record.diagnostics.pop("clusters", None)
+        record.note_diagnostics(self.algorithm.diagnostics())
         return step
 
     def _capped(self, round: Round, record: RoundRecord) -> Round:
