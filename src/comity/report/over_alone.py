@@ -57,9 +57,9 @@ def over_alone_caption(comparison: ComparisonResults) -> str:
     seeds = "1 seed" if count == 1 else f"{count} seeds"
     return (
         "Gain of each client's final model over the one that it ends with when it learns alone, "
-        f"seed by seed, mean over {seeds}, with Student's 95 % interval on test data. Seeds: in how "
-        f"many the client is better off/level/worse off than alone (level: within {TOLERANCE:g}). The "
-        "intervals are not corrected for their number."
+        f"seed by seed, mean over {seeds}, with Student's 95 % interval on test data. Seeds: in "
+        "how many the client is better off/level/worse off than alone (level: within "
+        f"{TOLERANCE:g}). The intervals are not corrected for their number."
     )
 
 
