@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from comity.report.measures import display_names, number
 from comity.runs.alone_schema import BesideAlone, ClientGain
 from comity.runs.schema import ClientResult, ComparisonResults, ComparisonRow
-from comity.runs.verdict import TOLERANCE
+from comity.runs.verdict import TOLERANCE, counted
 
 COMPANION_HEADINGS = ("federated", "alone", "keeps")
 """Headings of a client's federated model beside its companion."""
@@ -53,8 +53,7 @@ def over_alone_rows(rows: Sequence[ComparisonRow]) -> list[list[str]]:
 
 def over_alone_caption(comparison: ComparisonResults) -> str:
     """Return the caption of the table."""
-    count = min(len(row["seeds"]) for row in comparison["rows"])
-    seeds = "1 seed" if count == 1 else f"{count} seeds"
+    seeds = counted(min(len(row["seeds"]) for row in comparison["rows"]), "seed")
     return (
         "Gain of each client's kept model over the one that it keeps when it learns alone, seed by "
         f"seed, mean over {seeds}, with Student's 95 % interval on test data. Seeds: in how many "

@@ -291,3 +291,8 @@ def _be(count: int) -> str:
 def listed(parts: Sequence[str]) -> str:
     """Return ``a, b and c``."""
     return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
+
+
+def counted(number: int, noun: str) -> str:
+    """Return ``1 seed``, ``2 seeds``."""
+    return f"{number} {noun}{'s' * (number != 1)}"

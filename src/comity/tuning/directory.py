@@ -21,6 +21,7 @@ from comity.runs.directory import Run
 from comity.runs.notebook import Rows, Tabular, html_table
 from comity.runs.tuned import RESULTS, seconds_of
 from comity.runs.tuning_schema import TrialRow, TuningResults
+from comity.runs.verdict import counted
 
 PROPOSALS, BEST = "proposals.json", "best.toml"
 
@@ -89,10 +90,10 @@ class Tuning(Tabular[Literal["trials", "seeds"]]):
 
     def __repr__(self) -> str:
         results = self.results
-        return (
-            f"<comity tuning {self.path}: {results['algorithm']} on {results['problem']}, "
-            f"{len(results['trials'])} trials, {len(results['seeds'])} seeds>"
-        )
+        trials = counted(len(results["trials"]), "trial")
+        seeds = counted(len(results["seeds"]), "seed")
+        about = f"{results['algorithm']} on {results['problem']}, {trials}, {seeds}"
+        return f"<comity tuning {self.path}: {about}>"
 
     def _repr_html_(self) -> str:
         """Return the trials, best first."""
