@@ -18,7 +18,7 @@ from comity.core.storage import append, load_values, save_values, sync, write_wh
 from comity.core.typing import NamedArrays
 from comity.errors import UserError
 from comity.problems import without_rows
-from comity.runs.checksums import read_json, save_sealed, to_json, verify
+from comity.runs.checksums import read_json, read_results, save_sealed, to_json
 from comity.runs.contacts import CONTACTS
 from comity.runs.notebook import results_html, summary
 from comity.runs.places import make_directory
@@ -84,10 +84,7 @@ class Directory:
     @cached_property
     def _results(self) -> dict[str, Any]:
         """The content of ``results.json``."""
-        if not self.finished:
-            raise UserError(f"{self.path} is not finished. Go on with: comity resume {self.path}")
-        verify(self.path)
-        return read_json(self.path / RESULTS, _NEEDED)
+        return read_results(self.path / RESULTS, _NEEDED)
 
     @property
     def _values(self) -> dict[str, Any]:

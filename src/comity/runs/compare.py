@@ -34,7 +34,7 @@ from comity.problems import Problem, register, resolved
 from comity.problems import find as find_problem
 from comity.runs.alone import gains_over_alone
 from comity.runs.base import CONFIG
-from comity.runs.checksums import read_json, save_sealed, verify
+from comity.runs.checksums import read_results, save_sealed
 from comity.runs.cluster import Work, Workers, check_workers
 from comity.runs.comparison_verdict import comparison_verdict, counts_of
 from comity.runs.contacts import save_contacts, with_own_contacts
@@ -193,10 +193,7 @@ def run_plan(
 
 def open_comparison(path: Path) -> Comparison:
     """Return the finished comparison in a directory."""
-    if not (path / RESULTS).is_file():
-        raise UserError(f"{path} is not finished. Go on with: comity resume {path}")
-    verify(path)
-    results = cast(ComparisonResults, read_json(path / RESULTS, ["problem", "rows"]))
+    results = cast(ComparisonResults, read_results(path / RESULTS, ["problem", "rows"]))
     runs = {
         (row["algorithm"], row["preferences"]): [Run.open(path / place) for place in row["runs"]]
         for row in results["rows"]

@@ -14,7 +14,7 @@ from comity.configuration import assignment, difference
 from comity.errors import UserError
 from comity.problems import Problem
 from comity.runs.base import TIMING
-from comity.runs.checksums import read_json, verify
+from comity.runs.checksums import read_json, read_results
 from comity.runs.comparison_verdict import comparison_verdict
 from comity.runs.schema import ComparisonResults
 from comity.runs.tuning_schema import Tuned, TuningResults
@@ -53,8 +53,7 @@ def _tuned(entry: str, algorithm: str, path: Path, problem: Problem) -> Tuned:
             f"algorithms: {entry}: {path} is no finished tuning. Make one with comity tune, or "
             f"finish it with: comity resume {path}"
         )
-    verify(path)
-    results = cast(TuningResults, read_json(path / RESULTS, ["problem", "trials", "chosen"]))
+    results = cast(TuningResults, read_results(path / RESULTS, ["problem", "trials", "chosen"]))
     for name, wanted in (("problem", problem.name), ("algorithm", algorithm)):
         if (other := results.get(name)) != wanted:
             raise UserError(f"algorithms: {entry}: {path} tuned the {name} {other}, not {wanted}.")

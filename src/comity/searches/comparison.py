@@ -24,7 +24,7 @@ from comity.problems import Problem, register
 from comity.problems import find as find_problem
 from comity.problems.own_table import resolved
 from comity.runs.base import CONFIG
-from comity.runs.checksums import read_json, save_sealed, verify
+from comity.runs.checksums import read_results, save_sealed
 from comity.runs.cluster import Work, Workers, check_workers
 from comity.runs.compare import seed_list, start
 from comity.runs.entries import merge
@@ -147,10 +147,7 @@ def run_search_plan(
 
 def open_searches(path: Path) -> SearchComparison:
     """Return the finished comparison of searches in a directory."""
-    if not (path / RESULTS).is_file():
-        raise UserError(f"{path} is not finished. Go on with: comity resume {path}")
-    verify(path)
-    results = cast(SearchComparisonResults, read_json(path / RESULTS, ["problem", "rows"]))
+    results = cast(SearchComparisonResults, read_results(path / RESULTS, ["problem", "rows"]))
     searches = {
         row["search"]: [Search.open(path / place) for place in row["runs"]]
         for row in results["rows"]
