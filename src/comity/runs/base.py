@@ -21,7 +21,7 @@ from comity.problems import without_rows
 from comity.runs.checksums import read_json, read_results, save_sealed, to_json
 from comity.runs.contacts import CONTACTS
 from comity.runs.notebook import results_html, summary
-from comity.runs.places import make_directory
+from comity.runs.places import check_same, make_directory
 
 CONFIG, HISTORY, CHECKPOINT = "config.toml", "history.jsonl", "checkpoint.safetensors"
 RESULTS, TIMING, MODELS = "results.json", "timing.json", "models"
@@ -67,6 +67,24 @@ class Directory:
         """Create a directory with a configuration as TOML; one that holds files is refused."""
         make_directory(path, CONFIG, configuration.encode(), cls.kind)
         return cls(path)
+
+    @classmethod
+    def create(cls, path: Path, configuration: Any) -> Self:
+        """Create a directory with a configuration; one that holds files is refused."""
+        raise NotImplementedError
+
+    @classmethod
+    def create_or_open(cls, path: Path, configuration: Any) -> Self:
+        """Create a directory, or open the one that is there; another configuration is refused.
+
+        Args:
+            path: The directory.
+            configuration: The planned configuration, as for `create`.
+        """
+        if not (path / CONFIG).is_file():
+            return cls.create(path, configuration)
+        check_same(path / CONFIG, configuration.to_toml())
+        return cls.open(path)
 
     @classmethod
     def open(cls, path: str | Path) -> Self:

@@ -33,7 +33,6 @@ from comity.errors import UserError
 from comity.problems import Problem, register, resolved
 from comity.problems import find as find_problem
 from comity.runs.alone import gains_over_alone
-from comity.runs.base import CONFIG
 from comity.runs.checksums import read_results, save_sealed
 from comity.runs.cluster import Work, Workers, check_workers
 from comity.runs.comparison_verdict import comparison_verdict, counts_of
@@ -46,7 +45,7 @@ from comity.runs.execute import execute_at
 from comity.runs.how_soon import check_target, with_how_soon
 from comity.runs.notebook import Rows, Shown, Tabular, client_rows, entry_rows
 from comity.runs.parallel import Job, run_jobs
-from comity.runs.places import check_same, entry_names, free_path, make_directory
+from comity.runs.places import entry_names, free_path, make_directory
 from comity.runs.schema import ComparisonResults, ComparisonRow, Metrics, Spread
 from comity.runs.spreads import spread_of
 from comity.runs.tuned import with_tuned, with_tunings
@@ -179,7 +178,7 @@ def run_plan(
         runs: dict[tuple[str, str], list[Run]] = {}
         for key, seeds in planned.items():
             place = path / names["/".join(key)]
-            runs[key] = [_run_at(place / f"seed-{c.seed}", c) for c in seeds]
+            runs[key] = [Run.create_or_open(place / f"seed-{c.seed}", c) for c in seeds]
         unfinished = [run for entry_runs in runs.values() for run in entry_runs if not run.finished]
         check_code(plan.get("code", {}) if unfinished else {}, path)
         jobs = [Job(run.path, run.configuration.rounds) for run in unfinished]
@@ -235,13 +234,6 @@ def _meaningless(algorithm: str) -> tuple[str, ...]:
     known = find(algorithm)
     receiving = () if known.communicates else ("guard", "fine_tune")
     return (*receiving, *(["alone_share"] if lacks_companions(known) else ()))
-
-
-def _run_at(path: Path, configuration: Configuration) -> Run:
-    if not (path / CONFIG).is_file():
-        return Run.create(path, configuration)
-    check_same(path / CONFIG, configuration.to_toml())
-    return Run.open(path)
 
 
 # -- the table -----------------------------------------------------------------------------

@@ -23,7 +23,6 @@ from comity.errors import UserError
 from comity.problems import Problem, register
 from comity.problems import find as find_problem
 from comity.problems.own_table import resolved
-from comity.runs.base import CONFIG
 from comity.runs.checksums import read_results, save_sealed
 from comity.runs.cluster import Work, Workers, check_workers
 from comity.runs.compare import seed_list, start
@@ -31,7 +30,7 @@ from comity.runs.entries import merge
 from comity.runs.events import Notify
 from comity.runs.notebook import Rows, Shown, Tabular, entry_rows, point_rows
 from comity.runs.parallel import Job, run_jobs
-from comity.runs.places import check_same, entry_names, free_path
+from comity.runs.places import entry_names, free_path
 from comity.runs.search_schema import GrowthEntry, SearchComparisonResults, SearchRow
 from comity.runs.spreads import spread, spread_of
 from comity.searches.candidates import find
@@ -132,10 +131,10 @@ def run_search_plan(
         plan = read_toml(path / PLAN)
         planned = _configurations(plan)
         names = entry_names(planned)
-        searches = {
-            entry: [_search_at(path / names[entry] / f"seed-{each.seed}", each) for each in seeds]
-            for entry, seeds in planned.items()
-        }
+        searches: dict[str, list[Search]] = {}
+        for entry, seeds in planned.items():
+            place = path / names[entry]
+            searches[entry] = [Search.create_or_open(place / f"seed-{c.seed}", c) for c in seeds]
         unfinished = [s for same in searches.values() for s in same if not s.finished]
         jobs = [Job(search.path, rounds_in_all(search.configuration)) for search in unfinished]
         problem = find_problem(plan["problem"])
@@ -196,13 +195,6 @@ def _configurations(plan: Mapping[str, Any]) -> dict[str, list[SearchConfigurati
         values["search"] = {**values["search"], "control": False}  # random weights are a row
         planned[entry] = [configure_search({**values, "seed": seed}) for seed in plan["seeds"]]
     return planned
-
-
-def _search_at(path: Path, configuration: SearchConfiguration) -> Search:
-    if not (path / CONFIG).is_file():
-        return Search.create(path, configuration)
-    check_same(path / CONFIG, configuration.to_toml())
-    return Search.open(path)
 
 
 def _tabulate(

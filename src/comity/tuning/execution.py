@@ -21,7 +21,6 @@ from comity.core.locks import held
 from comity.core.storage import remove_leftovers, write_whole
 from comity.errors import UserError
 from comity.problems import find as find_problem
-from comity.runs.base import CONFIG
 from comity.runs.checksums import read_json, save_sealed, to_json
 from comity.runs.cluster import Work, Workers, check_workers
 from comity.runs.contacts import CONTACTS
@@ -29,7 +28,6 @@ from comity.runs.directory import Run
 from comity.runs.events import Event, Notify, RoundEvent
 from comity.runs.execute import execute_at
 from comity.runs.parallel import Job, run_jobs
-from comity.runs.places import check_same
 from comity.runs.tuned import RESULTS
 from comity.runs.tuning_schema import Budget, TrialRow, TuningResults
 from comity.tuning.directory import BEST, PROPOSALS, Tuning, trial_place
@@ -180,14 +178,7 @@ def _trial(path: Path, plan: TuningPlan, number: int, settings: dict[str, Any]) 
         if number == 0:
             raise
         return _Trial(number, settings, [], str(error))
-    runs = []
-    for configuration in planned:
-        place = path / trial_place(number, configuration.seed)
-        if (place / CONFIG).is_file():
-            check_same(place / CONFIG, configuration.to_toml())
-            runs.append(Run.open(place))
-        else:
-            runs.append(Run.create(place, configuration))
+    runs = [Run.create_or_open(path / trial_place(number, c.seed), c) for c in planned]
     return _Trial(number, settings, runs)
 
 
