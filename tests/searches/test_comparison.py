@@ -51,6 +51,11 @@ def test_started_executed_and_opened_again(tmp_path):
     assert [file.stat().st_mtime_ns for file in sorted(path.rglob("results.json"))] == before
 
 
+def test_a_table_that_describes_a_problem_is_of_any_kind():
+    with pytest.raises(UserError, match=r"unknown problem\.kind 'tables'.*pictures"):
+        start_searches({"kind": "tables"}, generators=["gap"])
+
+
 def test_an_entry_is_a_generator_with_settings():
     assert entry_values("gap") == {"search": {"generator": "gap"}}
     assert entry_values("annealing[alpha=1.2,clients=4,stall=3,dqn.local_steps=9]") == {

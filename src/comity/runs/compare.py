@@ -30,7 +30,7 @@ from comity.core.pareto import front, igd
 from comity.core.storage import remove_leftovers, write_whole
 from comity.core.typing import FloatArray
 from comity.errors import UserError
-from comity.problems import Problem, register, resolved
+from comity.problems import Problem, plain_problem
 from comity.problems import find as find_problem
 from comity.runs.alone import gains_over_alone
 from comity.runs.checksums import read_results, save_sealed
@@ -112,10 +112,7 @@ def start_comparison(
         attacks: Attacks; each entry is run under each of them.
         **settings: Settings of a run, the same for all entries.
     """
-    if isinstance(problem, Problem):
-        problem = register(problem).name
-    elif isinstance(problem, Mapping):
-        problem = resolved(problem)
+    problem = plain_problem(problem)
     entries = with_grids([name_of(entry) for entry in algorithms], find_problem(problem))
     entries, tuned = with_tuned(entries, find_problem(problem))
     entries = entries if attacks is None else with_attacks(entries, attacks)

@@ -20,9 +20,8 @@ from comity.core.devices import check_device
 from comity.core.locks import held
 from comity.core.storage import remove_leftovers
 from comity.errors import UserError
-from comity.problems import Problem, register
+from comity.problems import Problem, plain_problem
 from comity.problems import find as find_problem
-from comity.problems.own_table import resolved
 from comity.runs.checksums import read_results, save_sealed
 from comity.runs.cluster import Work, Workers, check_workers
 from comity.runs.compare import seed_list, start
@@ -90,10 +89,7 @@ def start_searches(
         out: The directory to create; None: a new one under ``runs/``.
         **settings: Settings of a search, the same for all entries.
     """
-    if isinstance(problem, Problem):
-        problem = register(problem).name
-    elif isinstance(problem, Mapping):
-        problem = resolved(problem)
+    problem = plain_problem(problem)
     entries = list(generators)
     if "random" not in {entry.partition("[")[0] for entry in entries}:
         entries.append("random")
