@@ -180,6 +180,11 @@ def by_preferences(rows: Sequence[ComparisonRow]) -> list[ComparisonRow]:
     return sorted(rows, key=lambda row: kinds.index(row["preferences"]))
 
 
+def has_several_preferences(rows: Sequence[ComparisonRow]) -> bool:
+    """Return whether the rows of a comparison are of several preference distributions."""
+    return len({row["preferences"] for row in rows}) > 1
+
+
 def with_progress(
     rows: Sequence[SearchRow], percents: Iterable[int]
 ) -> tuple[list[Measure], list[SearchRow]]:

@@ -238,9 +238,9 @@ def _outcome_texts(
     if rest := total - constant - undefined:
         parts = [_gained_text(counts["gained"], gains["gained"], trivial)]
         if level := counts["level"]:
-            parts.append(f"{level} {_be(level)} level with it (within {TOLERANCE:g})")
+            parts.append(f"{level} {be(level)} level with it (within {TOLERANCE:g})")
         if below := counts["below"]:
-            parts.append(f"{below} {_be(below)} below it ({gains['below']:+.3g} on average)")
+            parts.append(f"{below} {be(below)} below it ({gains['below']:+.3g} on average)")
         start = f"Of the other {rest}" if constant or undefined else f"Of {rest} clients"
         texts.append(f"{start}, {listed(parts)}.")
     if undefined:
@@ -284,7 +284,8 @@ def _federating_texts(
     return [*texts, *beside_alone, doubt]
 
 
-def _be(count: int) -> str:
+def be(count: int) -> str:
+    """Return the verb for a number of clients: ``is`` or ``are``."""
     return "is" if count == 1 else "are"
 
 
