@@ -337,10 +337,17 @@ def vector(values: Iterable[float]) -> str:
     return f"({', '.join(number(value) for value in values)})"
 
 
-def mean_and_std(metric: Spread | PrintedValue) -> str:
-    """Return mean ± standard deviation over seeds; the mean alone where there is no spread."""
+def mean_and_std(metric: Spread | PrintedValue, digits: int = 4, factor: float = 1.0) -> str:
+    """Return mean ± standard deviation over seeds; the mean alone where there is no spread.
+
+    Args:
+        metric: Mean and standard deviation, None where unknown.
+        digits: Digits of the mean.
+        factor: What both are multiplied by, such as 100 for per cent.
+    """
     mean, std = metric["mean"], metric.get("std")
-    return number(mean) if std is None else f"{number(mean)} ± {number(std, 2)}"
+    text = number(None if mean is None else factor * mean, digits)
+    return text if std is None else f"{text} ± {number(factor * std, 2)}"
 
 
 def preference_text(preference: Sequence[float]) -> str:
