@@ -185,7 +185,7 @@ class PFedRLLA(Algorithm):
         heads = head_of(shapes_of(initial.tensors, stacked=True), self.cut)
         return Allocator(clients, participants, initial, heads, self._bundle(participants, seed))
 
-    def _bundle(self, participants: int, seed: int = 0) -> agent_file.AgentBundle:
+    def _bundle(self, participants: int, seed: int) -> agent_file.AgentBundle:
         new = agent_file.AgentSpec(self.network, self.reference)
         return agent_file.bundle(self.agent, new, participants, self.memory, seed)
 
