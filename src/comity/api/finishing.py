@@ -67,7 +67,7 @@ def working(
 
 
 def lacks_report(finished: Run | Search) -> bool:
-    """Whether a run or search is finished, but its drawing was interrupted."""
+    """Return whether a run or search is finished, but its drawing was interrupted."""
     return finished.finished and not (finished.path / PAGE).is_file()
 
 

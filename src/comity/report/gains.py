@@ -44,7 +44,7 @@ def gain_rows(rows: Sequence[ComparisonRow]) -> list[list[str]]:
 
 
 def _later(entry: str, other: str, order: Mapping[str, int]) -> bool:
-    """Whether an entry is the one to speak of: not learning alone, or further down the table."""
+    """Return whether to speak of an entry: not learning alone, or further down the table."""
     if is_alone(entry) != is_alone(other):
         return is_alone(other)
     return order[entry] > order[other]

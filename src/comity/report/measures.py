@@ -64,7 +64,7 @@ SHARES = (Measure("dropped", "dropped"), Measure("undefined", "undefined"))
 
 
 def has_single_objective(results: Referenced) -> bool:
-    """Whether a run or a comparison has one objective, and so no front and no preferences."""
+    """Return whether a run or comparison has one objective, so no front and no preferences."""
     return len(results["reference_point"]) == 1
 
 
@@ -137,7 +137,7 @@ def regret_of(client: ClientResult) -> float | None:
 
 
 def has_data(comparison: ComparisonResults) -> bool:
-    """Whether the clients of a comparison have data, and not environments."""
+    """Return whether the clients of a comparison have data, and not environments."""
     return any("dropped" in row["metrics"] for row in comparison["rows"])
 
 

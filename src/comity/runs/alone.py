@@ -25,7 +25,7 @@ _MOST = 6  # clients that a sentence names
 
 
 def is_alone(entry: str) -> bool:
-    """Whether clients learn alone in an entry of a comparison."""
+    """Return whether clients learn alone in an entry of a comparison."""
     return entry.partition("[")[0].partition("+")[0] == ALONE
 
 

@@ -258,7 +258,7 @@ def with_common_reference(comparisons: Mapping[str, Comparison]) -> dict[str, Co
 
 
 def has_igd(run: Run) -> bool:
-    """Whether a run has an IGD of its own, because the front of its problem is known."""
+    """Return whether a run has an IGD of its own, because the front of its problem is known."""
     return "igd" in run.results["metrics"]
 
 

@@ -115,7 +115,7 @@ def with_tunings(results: ComparisonResults, plan: Mapping[str, Any]) -> Compari
 
 
 def equal_budgets(tunings: Sequence[Tuned]) -> bool:
-    """Whether tunings had equally many trials, seeds and runs.
+    """Return whether tunings had equally many trials, seeds and runs.
 
     Steps may differ where they are tuned themselves, and seconds as algorithms are not equally
     fast.
@@ -153,7 +153,7 @@ def _texts(tunings: Sequence[Tuned], untuned: Sequence[str], plan: Mapping[str, 
 
 
 def _comes_of(entry: str, tuned: Tuned) -> bool:
-    """Whether an entry is a tuned one, perhaps under an attack or encoding."""
+    """Return whether an entry is a tuned one, perhaps under an attack or encoding."""
     name = tuned["algorithm"]
     more = f"{name.removesuffix(']')}," if name.endswith("]") else f"{name}["
     return entry == name or entry.startswith((f"{more}attack=", f"{more}encoding="))

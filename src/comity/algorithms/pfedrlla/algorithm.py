@@ -209,7 +209,7 @@ class PFedRLLA(Algorithm):
         return allocator.agent.act(states) + noise
 
     def _warming(self, round: Round) -> bool:
-        """Whether a new agent does not decide yet."""
+        """Return whether a new agent does not decide yet."""
         return not self.agent and round.number <= self.warmup
 
     def agent_of(self, arrays: NamedArrays) -> tuple[NamedArrays, dict[str, Any]]:

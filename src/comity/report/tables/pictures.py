@@ -121,7 +121,7 @@ def _parts(results: PictureResults) -> list[str]:
 
 
 def _shows_how_soon(results: PictureResults) -> bool:
-    """Whether there is room for when rows reach the target."""
+    """Return whether there is room for when rows reach the target."""
     rows = results["rows"]
     crowded = len(results["measures"]) > 1 or any("over" in row for row in rows)
     return not crowded and any("how_soon" in row for row in rows)
