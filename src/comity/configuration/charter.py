@@ -202,9 +202,9 @@ def make_offer(draft: Mapping[str, Any], table: Mapping[str, Any], path: Path = 
                 f"{effect}."
             )
         for value in range.named:  # each must be possible
-            tried = copy.deepcopy(document)
-            _put(tried, place, value)
-            _values(tried, path)
+            variant = copy.deepcopy(document)
+            _put(variant, place, value)
+            _values(variant, path)
     offer = {**document, NEGOTIABLE: {field: range.plain() for field, range in ranges.items()}}
     _offer(offer, path, b"", None)
     lines = [f"{field} = {range.text()}\n" for field, range in ranges.items()]  # in their order

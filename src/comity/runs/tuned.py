@@ -54,9 +54,9 @@ def _tuned(entry: str, algorithm: str, path: Path, problem: Problem) -> Tuned:
             f"finish it with: comity resume {path}"
         )
     results = cast(TuningResults, read_results(path / RESULTS, ["problem", "trials", "chosen"]))
-    for name, wanted in (("problem", problem.name), ("algorithm", algorithm)):
-        if (other := results.get(name)) != wanted:
-            raise UserError(f"algorithms: {entry}: {path} tuned the {name} {other}, not {wanted}.")
+    for name, value in (("problem", problem.name), ("algorithm", algorithm)):
+        if (other := results.get(name)) != value:
+            raise UserError(f"algorithms: {entry}: {path} tuned the {name} {other}, not {value}.")
     if results["chosen"] is None:
         raise UserError(f"algorithms: {entry}: no trial of {path} has a value, none was chosen.")
     chosen = results["trials"][results["chosen"]]

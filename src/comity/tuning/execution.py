@@ -131,7 +131,7 @@ def _propose(plan: TuningPlan, rows: Sequence[TrialRow], count: int) -> list[dic
     space = plan.space()
     base = configure({**plan.common, "seed": plan.seeds[0]})
     proposals = [] if rows else [{name: current(base, name) for name in space}]
-    tried = [row["settings"] for row in rows] + proposals
+    known = [row["settings"] for row in rows] + proposals
     everything = combinations(space)
     sampler = None
     if plan.sampler != "grid":
@@ -140,25 +140,25 @@ def _propose(plan: TuningPlan, rows: Sequence[TrialRow], count: int) -> list[dic
         ways = list(plan.objectives.values())
         sampler = Sampler(plan.sampler, space, ways, outcomes, plan.seed, batch)
     while len(proposals) < count:
-        settings = _new(sampler, everything, tried)
+        settings = _new(sampler, everything, known)
         if settings is None:
             break
         proposals.append(settings)
-        tried.append(settings)
+        known.append(settings)
     return proposals
 
 
 def _new(
     sampler: Sampler | None,
     everything: list[dict[str, Any]] | None,
-    tried: Sequence[dict[str, Any]],
+    known: Sequence[dict[str, Any]],
 ) -> dict[str, Any] | None:
-    """Return settings that were not tried; None: there are no more."""
+    """Return settings that are not among the known ones; None: there are no more."""
     for _ in range(0 if sampler is None else _ATTEMPTS):
         assert sampler is not None
-        if (settings := sampler.propose()) not in tried:
+        if (settings := sampler.propose()) not in known:
             return settings
-    return next((each for each in everything or () if each not in tried), None)
+    return next((each for each in everything or () if each not in known), None)
 
 
 def _values(row: TrialRow) -> list[float] | None:
