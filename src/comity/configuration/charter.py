@@ -151,7 +151,7 @@ def _offer(
 def _draft(
     document: Mapping[str, Any], path: Path, content: bytes, allowed: Collection[str] | None = None
 ) -> FederationFile:
-    """Return the session of an offer; where nobody is invited, members to come stand in it."""
+    """Return the session of an offer; one that invites nobody by name gets placeholders."""
     if not document.get("sites"):
         if document.get("links"):
             raise UserError(

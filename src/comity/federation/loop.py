@@ -237,7 +237,7 @@ def _whole(
 
 
 def _answered(update: ClientUpdate, request: RoundRequest, exchange: str) -> ClientUpdate:
-    """Refuse to go on with the answer of nobody."""
+    """Return the answers to a request; an exchange that no client has answered is refused."""
     if not update.clients:
         raise UserError(
             f"round {request.round}, {exchange}: none of the {len(request.clients)} clients that "

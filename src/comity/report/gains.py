@@ -44,7 +44,7 @@ def gain_rows(rows: Sequence[ComparisonRow]) -> list[list[str]]:
 
 
 def _later(entry: str, other: str, order: Mapping[str, int]) -> bool:
-    """Return whether to speak of an entry: not learning alone, or further down the table."""
+    """Return whether a pair is shown as the gain of ``entry``: not alone, or further down."""
     if is_alone(entry) != is_alone(other):
         return is_alone(other)
     return order[entry] > order[other]

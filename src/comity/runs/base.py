@@ -59,7 +59,7 @@ class Directory:
         return results_html(self._results, self.path) if self.finished else None
 
     def __dir__(self) -> list[str]:
-        """Return what users read; what writes is for execution, and completed nowhere."""
+        """Return the names that users need, without those of methods that write."""
         return [name for name in super().__dir__() if not name.startswith(_WRITING)]
 
     @classmethod
