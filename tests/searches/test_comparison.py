@@ -10,10 +10,10 @@ import pytest
 from comity.configuration import read_toml
 from comity.errors import UserError
 from comity.searches.comparison import (
-    entry_values,
     growth,
     open_searches,
     run_search_plan,
+    search_values,
     start_searches,
 )
 from comity.searches.execution import execute_search_at
@@ -57,8 +57,8 @@ def test_a_table_that_describes_a_problem_is_of_any_kind():
 
 
 def test_an_entry_is_a_generator_with_settings():
-    assert entry_values("gap") == {"search": {"generator": "gap"}}
-    assert entry_values("annealing[alpha=1.2,clients=4,stall=3,dqn.local_steps=9]") == {
+    assert search_values("gap") == {"search": {"generator": "gap"}}
+    assert search_values("annealing[alpha=1.2,clients=4,stall=3,dqn.local_steps=9]") == {
         "search": {"generator": "annealing", "stall": 3},
         "annealing": {"alpha": 1.2},
         "clients": 4,

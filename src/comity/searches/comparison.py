@@ -150,8 +150,8 @@ def open_searches(path: Path) -> SearchComparison:
     return SearchComparison(path, results, searches)
 
 
-def entry_values(entry: str) -> dict[str, Any]:
-    """Return the settings that an entry of a comparison stands for."""
+def search_values(entry: str) -> dict[str, Any]:
+    """Return the settings that an entry of a comparison of searches stands for."""
     match = re.fullmatch(r"([\w-]+)(?:\[(.*)\])?", entry)
     if match is None:
         raise UserError(
@@ -183,7 +183,7 @@ def _configurations(plan: Mapping[str, Any]) -> dict[str, list[SearchConfigurati
     names = {entry.partition("[")[0] for entry in plan["generators"]}
     planned = {}
     for entry in plan["generators"]:
-        special = entry_values(entry)
+        special = search_values(entry)
         # the table of another generator of this comparison is not for this one
         foreign = names - {special["search"]["generator"]}
         shared = {key: value for key, value in common.items() if key not in foreign}
