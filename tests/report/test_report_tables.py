@@ -225,6 +225,7 @@ def test_numbers_are_readable(value: float | None, text: str) -> None:
 def test_large_spreads_need_no_exponent() -> None:
     assert mean_and_std({"mean": 1224.0, "std": 319.4}) == "1,224 ± 319"
     assert mean_and_std({"mean": 1.5, "std": None}) == "1.5"
+    assert mean_and_std({"mean": 0.8768, "std": 0.0123}, digits=3, factor=100.0) == "87.7 ± 1.2"
 
 
 def test_numbers_are_never_cut_in_a_pipe_of_80_columns(capsys, monkeypatch) -> None:

@@ -45,6 +45,16 @@ def test_a_comparison_has_a_short_text_and_a_table():
     assert "<td>trivial</td><td></td><td>0.5</td>" in html
 
 
+def test_a_comparison_of_one_seed_has_means_alone():
+    metrics = {"mean_scalarised": {"mean": 0.75, "std": None}}
+    row = {"algorithm": "fedavg", "preferences": "dirichlet", "seeds": [1], "metrics": metrics}
+    comparison = Comparison(Path("runs/c"), {**MADE, "rows": [row]}, {})
+    assert repr(comparison) == "<comity comparison runs/c: fedavg on p<q, 1 seed>"
+    html = comparison._repr_html_()
+    assert "<caption>p&lt;q, 1 seed: runs/c</caption>" in html
+    assert "<td>fedavg</td><td>dirichlet</td><td>0.75</td>" in html
+
+
 def test_a_verdict_comes_first_where_there_is_one():
     results = {
         **{"algorithm": "a", "problem": "p", "clients": 2, "rounds": 3, "seed": 1},

@@ -10,10 +10,10 @@ import pytest
 from comity.configuration import read_toml
 from comity.errors import UserError
 from comity.searches.comparison import (
-    entry_values,
     growth,
     open_searches,
     run_search_plan,
+    search_values,
     start_searches,
 )
 from comity.searches.execution import execute_search_at
@@ -51,9 +51,14 @@ def test_started_executed_and_opened_again(tmp_path):
     assert [file.stat().st_mtime_ns for file in sorted(path.rglob("results.json"))] == before
 
 
+def test_a_table_that_describes_a_problem_is_of_any_kind():
+    with pytest.raises(UserError, match=r"unknown problem\.kind 'tables'.*pictures"):
+        start_searches({"kind": "tables"}, generators=["gap"])
+
+
 def test_an_entry_is_a_generator_with_settings():
-    assert entry_values("gap") == {"search": {"generator": "gap"}}
-    assert entry_values("annealing[alpha=1.2,clients=4,stall=3,dqn.local_steps=9]") == {
+    assert search_values("gap") == {"search": {"generator": "gap"}}
+    assert search_values("annealing[alpha=1.2,clients=4,stall=3,dqn.local_steps=9]") == {
         "search": {"generator": "annealing", "stall": 3},
         "annealing": {"alpha": 1.2},
         "clients": 4,

@@ -63,8 +63,8 @@ class Concat(nn.Module):
     def forward(self, inputs: Tensor, preference: Tensor) -> Tensor:
         """Return what a layer on [s, w] gives, at preferences (…, objectives)."""
         weight, bias = self.linear.weight, self.linear.bias
-        asked = preference @ weight[:, self.seen :].T
-        return F.linear(inputs, weight[:, : self.seen], bias) + asked.unsqueeze(-2)
+        shift = preference @ weight[:, self.seen :].T
+        return F.linear(inputs, weight[:, : self.seen], bias) + shift.unsqueeze(-2)
 
     def folded(self, preference: Tensor) -> nn.Linear:
         """Return the layer at a preference, which takes the observation alone."""

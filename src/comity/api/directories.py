@@ -65,7 +65,7 @@ def cross(run: str | Path | Run, *, model: str | Path | None = None) -> Cross:
 
 
 def has_plan(path: Path) -> bool:
-    """Whether a directory is that of a comparison or a tuning, finished or not."""
+    """Return whether a directory is that of a comparison or a tuning, finished or not."""
     return any((path / plan).is_file() for plan in (COMPARISON, SEARCHES, TUNING))
 
 

@@ -10,19 +10,11 @@ from comity import report as reports
 from comity import reproductions
 from comity.algorithms import Algorithm
 from comity.api.directories import open_directory
-from comity.api.finishing import (
-    Finished,
-    draw,
-    finish,
-    finish_plan,
-    lacks_report,
-    named,
-    working,
-)
+from comity.api.finishing import Finished, draw, finish, finish_plan, lacks_report, working
 from comity.api.typed import CompareSettings, RunSettings, SearchSettings, TuneSettings
 from comity.callbacks import Callback, notifying
 from comity.errors import UserError
-from comity.problems import Problem
+from comity.problems import Problem, named
 from comity.report import FigureKind
 from comity.reproductions import Reproduction
 from comity.runs.compare import PLAN as COMPARISON
@@ -152,7 +144,7 @@ def tune(
         them, ``results`` and ``rows()`` have all trials, ``runs`` the runs behind them.
     """
     with working(workers, cluster, figures) as workforce, notifying(callbacks, on_round) as notify:
-        path = start_tuning({"problem": named(problem), **settings}, over, out)
+        path = start_tuning({"problem": problem, **settings}, over, out)
         return finish_plan(run_tuning, path, workforce, notify, figures)
 
 

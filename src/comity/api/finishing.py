@@ -6,15 +6,14 @@ reports of their own when they are asked for: ``comity report DIRECTORY``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar, get_args
+from typing import TypeVar, get_args
 
 from comity import report as reports
 from comity.errors import UserError
 from comity.federation.cluster import Cluster
-from comity.problems import Problem, register
 from comity.report import PAGE, FigureKind
 from comity.runs.cluster import Workers, check_workers
 from comity.runs.compare import Comparison
@@ -30,11 +29,6 @@ Finished = Run | Comparison | Search | SearchComparison | Tuning
 """Finished work in a directory."""
 R = TypeVar("R", bound=Run | Search)
 P = TypeVar("P", bound=Comparison | SearchComparison | Tuning)
-
-
-def named(problem: str | Problem | Mapping[str, Any]) -> str | Mapping[str, Any]:
-    """Register a problem that is given as an object, and return its name."""
-    return register(problem).name if isinstance(problem, Problem) else problem
 
 
 def check_figures(figures: FigureKind) -> None:
@@ -73,7 +67,7 @@ def working(
 
 
 def lacks_report(finished: Run | Search) -> bool:
-    """Whether a run or search is finished, but its drawing was interrupted."""
+    """Return whether a run or search is finished, but its drawing was interrupted."""
     return finished.finished and not (finished.path / PAGE).is_file()
 
 

@@ -151,7 +151,7 @@ def _offer(
 def _draft(
     document: Mapping[str, Any], path: Path, content: bytes, allowed: Collection[str] | None = None
 ) -> FederationFile:
-    """Return the session of an offer; where nobody is invited, members to come stand in it."""
+    """Return the session of an offer; one that invites nobody by name gets placeholders."""
     if not document.get("sites"):
         if document.get("links"):
             raise UserError(
@@ -202,9 +202,9 @@ def make_offer(draft: Mapping[str, Any], table: Mapping[str, Any], path: Path = 
                 f"{effect}."
             )
         for value in range.named:  # each must be possible
-            tried = copy.deepcopy(document)
-            _put(tried, place, value)
-            _values(tried, path)
+            variant = copy.deepcopy(document)
+            _put(variant, place, value)
+            _values(variant, path)
     offer = {**document, NEGOTIABLE: {field: range.plain() for field, range in ranges.items()}}
     _offer(offer, path, b"", None)
     lines = [f"{field} = {range.text()}\n" for field, range in ranges.items()]  # in their order

@@ -86,14 +86,14 @@ class Encoding:
                 decoded[name] = values.copy()
                 continue
             assert start is not None
-            wanted = values.astype(np.float64)
+            exact = values.astype(np.float64)
             if residual is not None:
-                wanted += residual[name]
-            parts.append(self._packed(wanted - start))
+                exact += residual[name]
+            parts.append(self._packed(exact - start))
             decoded[name] = self._unpacked(parts[-1], values.shape, start)
             if residual is not None:
                 with np.errstate(invalid="ignore"):
-                    residual[name][...] = wanted - decoded[name]
+                    residual[name][...] = exact - decoded[name]
         return zlib.compress(b"".join(parts), _LEVEL), decoded
 
     def decode(self, body: bytes, layout: Layout, base: NamedArrays) -> NamedArrays:

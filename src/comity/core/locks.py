@@ -99,7 +99,7 @@ def _locked(path: Path) -> int:
 
 
 def _is_at(handle: int, path: Path) -> bool:
-    """Whether an open file is the one that a path leads to."""
+    """Return whether an open file is the one that a path leads to."""
     try:
         return os.path.samestat(os.fstat(handle), path.stat())
     except FileNotFoundError:

@@ -167,7 +167,7 @@ def own_directory(path: Path) -> Path:
 
 
 def is_leftover(path: Path) -> bool:
-    """Whether a file is the part of one that a killed process did not finish."""
+    """Return whether a file is the part of one that a killed process did not finish."""
     return path.suffix == ".part" or path.name.startswith(".tmp")
 
 

@@ -67,6 +67,6 @@ def brightness(columns: Columns) -> Float32Array:
     Args:
         columns: Columns as `read_columns` gives them; others than `FEATURES` are not used.
     """
-    wanted = [Column(name) for name in FEATURES]
-    refuse(column_findings(wanted, columns), f"new rows of {NAME}")
-    return np.concatenate([column.encoding.inputs(columns[column.name]) for column in wanted], 1)
+    inputs = [Column(name) for name in FEATURES]
+    refuse(column_findings(inputs, columns), f"new rows of {NAME}")
+    return np.concatenate([column.encoding.inputs(columns[column.name]) for column in inputs], 1)

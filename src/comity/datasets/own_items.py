@@ -175,15 +175,15 @@ def _read(where: str, dataset: Any, number: int, fields: Fields) -> tuple[AnyArr
     if isinstance(item, Mapping):
         given, label, value = _columns(where, item, fields)
     else:
-        wanted = 2 if fields.attribute is None else 3
-        if not isinstance(item, tuple | list) or len(item) < wanted:
-            third = "" if wanted == 2 else f", {fields.attribute}"
+        length = 2 if fields.attribute is None else 3
+        if not isinstance(item, tuple | list) or len(item) < length:
+            third = "" if length == 2 else f", {fields.attribute}"
             raise UserError(
                 f"from_datasets: {where} is a {type(item).__name__}; it must be (input, "
                 f"label{third}) or a mapping of named columns."
             )
         given, label = item[:2]
-        value = item[2] if wanted == 3 else 0
+        value = item[2] if length == 3 else 0
     return _input(where, given), _label(where, label), _value(value)
 
 

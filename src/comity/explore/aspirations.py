@@ -68,15 +68,15 @@ def choose(
             f"aspiration: there are {len(names)} objectives ({', '.join(names)}), got "
             f"{len(levels)} levels; give one each, or nothing between commas."
         )
-    wanted = np.array([-np.inf if level is None else level for level in levels])
+    bounds = np.array([-np.inf if level is None else level for level in levels])
     defined = np.isfinite(values).all(axis=1)
-    reached = defined & (values >= wanted).all(axis=1)
+    reached = defined & (values >= bounds).all(axis=1)
     met = bool(reached.any())
     if met:
         place = int(np.where(reached, values @ own, -np.inf).argmax())
     else:
         spans = np.ptp(values[defined], axis=0) if defined.any() else np.ones(len(names))
-        lacks = (wanted - values) / np.where(spans > 0, spans, 1.0)
+        lacks = (bounds - values) / np.where(spans > 0, spans, 1.0)
         place = int(np.where(defined, lacks.max(axis=1), np.inf).argmin())
     text = _text(levels, values[place], names, met)
     return Choice(place, preferences[place], list(levels), values[place], met, text)

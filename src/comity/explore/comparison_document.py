@@ -23,7 +23,7 @@ from comity.report.series.learning import Runs, learning_curves, y_label
 from comity.report.table_files import comparison_csv, comparison_latex
 from comity.runs.compare import Comparison, open_comparison
 from comity.runs.comparison_verdict import counts_of
-from comity.runs.differences import correct, difference, tested
+from comity.runs.differences import correct, difference, seed_pairs, tested
 from comity.runs.directory import Run
 from comity.runs.schema import ComparisonResults, Difference
 from comity.runs.spreads import spread_of
@@ -257,8 +257,7 @@ def _differences(runs: Runs, results: ComparisonResults) -> list[dict[str, Any]]
 
 def _by_client(runs: Sequence[Run], others: Sequence[Run]) -> dict[str, Any]:
     """Return the difference of each client's value, seed by seed, and its interval over seeds."""
-    by_seed = {run.configuration.seed: run for run in others}
-    pairs = [(run, by_seed[seed]) for run in runs if (seed := run.configuration.seed) in by_seed]
+    pairs = seed_pairs(runs, others)
     seeds = [run.configuration.seed for run, _ in pairs]
     sizes = {len(run.results["per_client"]) for pair in pairs for run in pair}
     if len(sizes) != 1:

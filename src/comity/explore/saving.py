@@ -64,14 +64,14 @@ def saved_data(explorer: Explorer) -> dict[str, Any]:
 
 def _add_grids(explorer: Explorer, items: list[Item], data: dict[str, Any], room: int) -> None:
     """Add what models do at many preferences, as finely as there is room for."""
-    asked = [(item.id, client) for item in items for client in _clients(item, data)]
-    size = next(_fitting(explorer, asked, room), None) if asked else None
-    if asked and size is None:
+    pairs = [(item.id, client) for item in items for client in _clients(item, data)]
+    size = next(_fitting(explorer, pairs, room), None) if pairs else None
+    if pairs and size is None:
         data["reduced"].append("No models were tried beforehand: the file would be too large.")
     if size is None:
         return
     thresholds, most = size
-    for id, client in asked:
+    for id, client in pairs:
         data["grids"][f"{id}/{client}"] = explorer.grid(id, client, thresholds, most)
     if size != _SIZES[0]:
         data["reduced"].append(
@@ -94,12 +94,12 @@ def _clients(item: Item, data: dict[str, Any]) -> list[int]:
 
 
 def _fitting(
-    explorer: Explorer, asked: list[tuple[str, int]], room: int
+    explorer: Explorer, pairs: list[tuple[str, int]], room: int
 ) -> Iterator[tuple[int, int]]:
     """Yield the sizes of grids at which all fit in, finest first."""
     for thresholds, most in _SIZES:
         total = 0
-        for id, client in asked:
+        for id, client in pairs:
             total += len(inert(explorer.grid(id, client, thresholds, most)))
             if total > room:
                 break

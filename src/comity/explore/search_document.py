@@ -22,7 +22,7 @@ from comity.report.measures import (
     has_single_objective,
 )
 from comity.runs.base import CONFIG
-from comity.runs.checksums import read_json, verify
+from comity.runs.checksums import read_results
 from comity.runs.search_schema import SearchComparisonResults, SearchEntry
 from comity.searches.comparison import RESULTS
 from comity.searches.directory import Search
@@ -200,8 +200,8 @@ def searches_document(item: Item, children: Mapping[str, str]) -> dict[str, Any]
     item.check_links()
     results = None
     if item.finished:
-        verify(item.path)
-        results = cast(SearchComparisonResults, read_json(item.path / RESULTS, ["problem", "rows"]))
+        content = read_results(item.path / RESULTS, ["problem", "rows"])
+        results = cast(SearchComparisonResults, content)
     rows = [] if results is None else results["rows"]
     measures = [] if results is None else compared_measures(rows, has_single_objective(results))
     path = quoted(item.path)

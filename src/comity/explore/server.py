@@ -55,9 +55,9 @@ class Query:
             raise UserError(f"{name} is missing in the address.")
         return value
 
-    def integer(self, name: str, missing: int | None = None) -> int | None:
-        """Return a whole number, or ``missing``."""
-        return missing if not self._values.get(name) else int(_number(name, self._values[name]))
+    def integer(self, name: str) -> int | None:
+        """Return a whole number; None if there is none."""
+        return int(_number(name, self._values[name])) if self._values.get(name) else None
 
     def needed(self, name: str) -> int:
         """Return a whole number that must be there."""

@@ -125,10 +125,10 @@ class Attackers:
         mean = others.mean(dim=0, keepdim=True)
         if name == "alie":
             spread = others.std(dim=0, keepdim=True, correction=0)
-            wanted = mean - (factor or largest_shift(len(moved), len(bad))) * spread
+            update = mean - (factor or largest_shift(len(moved), len(bad))) * spread
         else:
-            wanted = -factor * mean
-        return wanted.expand(own.shape)
+            update = -factor * mean
+        return update.expand(own.shape)
 
     def _replay(self, clients: tuple[int, ...], bad: IntArray, models: Fleet) -> None:
         """Remember what attackers send for the first time, and put it in place of all later."""

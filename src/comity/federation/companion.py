@@ -138,7 +138,7 @@ class AccompaniedClients(Clients):
 
 
 class _Companions(Clients):
-    """The companions of some clients: clients of a run in which nobody hears anybody."""
+    """The companions of some clients: clients of a run without communication."""
 
     def __init__(self, configuration: Configuration, clients: tuple[int, ...]) -> None:
         self._share = configuration.alone_share
@@ -170,5 +170,5 @@ def _shortened(configuration: Configuration, share: float) -> Configuration:
 
 
 def _unheard(request: RoundRequest) -> RoundRequest:
-    """Return a request as one who hears nobody would be asked it."""
+    """Return a request for the same work without models, as clients that learn alone get it."""
     return RoundRequest(request.round, request.clients, None, alone=True, work=request.work)

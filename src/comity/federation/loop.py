@@ -65,12 +65,12 @@ class RoundLoop:
         """Run the rounds that are left; yield one record per federation after each."""
         while self.done < self.servers[0].configuration.rounds:
             with self._named_faults():
-                asked: list[Asked] = [(server, *server.request()) for server in self.servers]
-                for whole in self._exchanged(asked, "round", self._round):
+                requests: list[Asked] = [(server, *server.request()) for server in self.servers]
+                for whole in self._exchanged(requests, "round", self._round):
                     update = self._attacked(whole.request, whole.update)
                     with self._timed("server"):
                         whole.server.take(whole.request, update, whole.record)
-            yield [record for _, _, record in asked]
+            yield [record for _, _, record in requests]
 
     def _named_faults(self) -> AbstractContextManager[None]:
         """Return the context in which faults of an algorithm are told with the next round."""
@@ -82,18 +82,18 @@ class RoundLoop:
 
     def _exchanged(
         self,
-        asked: Sequence[Asked],
+        requests: Sequence[Asked],
         exchange: str,
         ask: Callable[[Sequence[Asked]], tuple[Sequence[Asked], ClientUpdate]],
     ) -> list[Answered]:
         """Ask clients in as few calls as possible; return the answers to each server's request.
 
         Args:
-            asked: What is asked of the clients of each server.
+            requests: The request of each server to its clients.
             exchange: Its name, for messages.
-            ask: Asks some clients together; returns what was asked in the end, and the answers.
+            ask: Asks some clients together; returns the requests in the end, and the answers.
         """
-        parts = [(server, part, record) for server, r, record in asked for part in r.apart()]
+        parts = [(server, part, record) for server, r, record in requests for part in r.apart()]
         answers: dict[int, list[tuple[RoundRequest, ClientUpdate]]] = {}
         for together in _joinable(parts):
             served, update = ask(together)
@@ -101,7 +101,7 @@ class RoundLoop:
                 answers.setdefault(id(server), []).append((request, _part(update, request)))
         return [
             Answered(server, *_whole(request, answers[id(server)], exchange), record)
-            for server, request, record in asked
+            for server, request, record in requests
         ]
 
     def _round(self, together: Sequence[Asked]) -> tuple[Sequence[Asked], ClientUpdate]:
@@ -111,12 +111,12 @@ class RoundLoop:
         with self._timed("clients"):
             return together, self.engine.round(_joined(together))
 
-    def _survey(self, asked: Sequence[Asked]) -> list[Asked]:
+    def _survey(self, requests: Sequence[Asked]) -> list[Asked]:
         """Run the first exchange of a round; return the requests of the second."""
         with self._timed("clients"):
-            survey = self.engine.survey(_joined(asked))
+            survey = self.engine.survey(_joined(requests))
         replies: list[Asked] = []
-        for server, request, record in asked:
+        for server, request, record in requests:
             with self._timed("server"):
                 part = _answered(_part(survey, request), request, "survey")
                 replies.append((server, server.reply(request, part, record), record))
@@ -131,17 +131,17 @@ class RoundLoop:
     def deliver_last(self) -> list[RoundRecord]:
         """Deliver to all clients for the last time, and fine-tune."""
         extra = self.servers[0].configuration.extra_rounds
-        asked: list[Asked] = [(server, *server.last_request()) for server in self.servers]
+        requests: list[Asked] = [(server, *server.last_request()) for server in self.servers]
         if self.servers[0].algorithm.ensembles:
-            asked = [self._ensemble(*one) for one in asked]
+            requests = [self._ensemble(*one) for one in requests]
 
         def finish(together: Sequence[Asked]) -> tuple[Sequence[Asked], ClientUpdate]:
             return together, self.engine.finish(_joined(together), extra)
 
         with self._named_faults():
-            for whole in self._exchanged(asked, "finish", finish):
+            for whole in self._exchanged(requests, "finish", finish):
                 whole.server.take_last(whole.request, whole.update, whole.record)
-        return [record for _, _, record in asked]
+        return [record for _, _, record in requests]
 
     def end(self) -> None:
         """Tell all clients the last verdicts: the federations are over."""
@@ -210,13 +210,14 @@ class SimulatedLoop(RoundLoop):
         super().load(tensors, values)
 
 
-def _joinable(asked: Sequence[Asked]) -> list[list[Asked]]:
+def _joinable(requests: Sequence[Asked]) -> list[list[Asked]]:
     """Return the requests that clients can serve together: with models, and without."""
-    return [[asked[i] for i in places] for places in alike([request for _, request, _ in asked])]
+    every = alike([request for _, request, _ in requests])
+    return [[requests[i] for i in places] for places in every]
 
 
-def _joined(asked: Sequence[Asked]) -> RoundRequest:
-    return RoundRequest.joined([request for _, request, _ in asked])
+def _joined(requests: Sequence[Asked]) -> RoundRequest:
+    return RoundRequest.joined([request for _, request, _ in requests])
 
 
 def _part(update: ClientUpdate, request: RoundRequest) -> ClientUpdate:
@@ -237,7 +238,7 @@ def _whole(
 
 
 def _answered(update: ClientUpdate, request: RoundRequest, exchange: str) -> ClientUpdate:
-    """Refuse to go on with the answer of nobody."""
+    """Return the answers to a request; an exchange that no client has answered is refused."""
     if not update.clients:
         raise UserError(
             f"round {request.round}, {exchange}: none of the {len(request.clients)} clients that "

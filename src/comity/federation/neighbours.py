@@ -90,7 +90,8 @@ class Neighbours(Server):
         configuration, clients = self.configuration, self.clients
         if configuration.links is not None:
             heard = planned_windows(configuration)[number - 1].heard
-            return np.array([[other in ear for other in range(len(heard))] for ear in heard])
+            everyone = range(len(heard))
+            return np.array([[client in sources for client in everyone] for sources in heard])
         return contact_graph(
             configuration.graph, len(clients), configuration.seed, number, clients[0]
         )

@@ -85,9 +85,9 @@ def policy_faults(policy: Policy, configuration: Configuration, agreement: Agree
         )
     epsilon = largest_epsilon(configuration)
     if policy.at_most_epsilon and (epsilon is None or epsilon > policy.at_most_epsilon):
-        asked = "no differential privacy" if epsilon is None else f"epsilon = {epsilon:.3g}"
+        privacy = "no differential privacy" if epsilon is None else f"epsilon = {epsilon:.3g}"
         faults.append(
-            f"at_most_epsilon = {policy.at_most_epsilon:g}: this federation has {asked}; set "
+            f"at_most_epsilon = {policy.at_most_epsilon:g}: this federation has {privacy}; set "
             "privacy.epsilon in its file."
         )
     return faults

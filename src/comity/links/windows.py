@@ -78,12 +78,12 @@ def _window(radios: Radios, names: tuple[str, ...], span: tuple[int, int], size:
         begin = [max(c.start, ready) for c in contacts if c.end > ready and c.start < end]
         if begin:
             first[pair] = begin[0]
-    ears: list[set[int]] = [set() for _ in names]
+    sources: list[set[int]] = [set() for _ in names]
     transfers = []
     for source, target in sorted(first, key=lambda pair: (first[pair], pair)):
         route = radios.direct(radios.sideways[source, target], ready, size, end)
         if route is not None:
             radios.book(route)
-            ears[number[target]].add(number[source])
+            sources[number[target]].add(number[source])
             transfers.append(Transfer(number[source], True, ready, route.pieces))
-    return Window(end, tuple(frozenset(ear) for ear in ears), tuple(transfers))
+    return Window(end, tuple(frozenset(each) for each in sources), tuple(transfers))

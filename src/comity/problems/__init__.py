@@ -3,7 +3,15 @@
 from comity.problems.base import Objective, Problem
 from comity.problems.data import DataProblem, Samples
 from comity.problems.environments import EnvironmentProblem
-from comity.problems.registry import check_rows, find, problems, register, resolved
+from comity.problems.registry import (
+    check_rows,
+    find,
+    named,
+    plain_problem,
+    problems,
+    register,
+    resolved,
+)
 from comity.problems.without_rows import without_rows
 
 __all__ = [
@@ -14,6 +22,8 @@ __all__ = [
     "Samples",
     "check_rows",
     "find",
+    "named",
+    "plain_problem",
     "problems",
     "register",
     "resolved",

@@ -362,6 +362,11 @@ def batch_of(columns: Mapping[str, Tensor], rows: IntArray) -> dict[str, Tensor]
     return batch
 
 
+def weighted_mean(values: Tensor, batch: Batch) -> Tensor:
+    """Return the mean of one value per sample, by the weights of the samples in their batch."""
+    return (values * batch["weight"]).sum() / batch["weight"].sum()
+
+
 @lru_cache(maxsize=16)
 def _deal(problem: DataProblem, spec: PartitionSpec) -> tuple[list[ClientRows], IntArray]:
     samples = problem.samples()

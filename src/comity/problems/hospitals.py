@@ -25,7 +25,7 @@ from comity.datasets.hospitals import FEATURES, HOSPITALS, LICENCE, NAME, patien
 from comity.datasets.partition import ClientRows, PartitionSpec
 from comity.errors import UserError
 from comity.problems.base import Objective
-from comity.problems.data import DataProblem, Samples
+from comity.problems.data import DataProblem, Samples, weighted_mean
 
 
 @lru_cache(maxsize=2)
@@ -70,11 +70,12 @@ class HospitalsProblem(DataProblem):
         entropy = F.binary_cross_entropy_with_logits(
             outputs.squeeze(-1), batch["label"], reduction="none"
         )
-        return _mean(entropy, batch)
+        return weighted_mean(entropy, batch).reshape(1)
 
     def scores(self, outputs: Tensor, batch: Batch) -> Tensor:
         """Return the accuracy."""
-        return _mean(((outputs.squeeze(-1) > 0).float() == batch["label"]).float(), batch)
+        right = (outputs.squeeze(-1) > 0).float() == batch["label"]
+        return weighted_mean(right.float(), batch).reshape(1)
 
     def constant(self, batch: Batch) -> Tensor:
         """Return the logit of the answer that most of a hospital's patients would get right."""
@@ -119,10 +120,6 @@ class HospitalsProblem(DataProblem):
             train, validation = set_aside(rows, samples.strata, fractions)
             shares.append(ClientRows(train, validation, test))
         return shares
-
-
-def _mean(values: Tensor, batch: Batch) -> Tensor:
-    return ((values * batch["weight"]).sum() / batch["weight"].sum()).reshape(1)
 
 
 PROBLEM = HospitalsProblem(

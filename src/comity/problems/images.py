@@ -27,7 +27,7 @@ from comity.datasets.images import cifar10_small, fashion_mnist, flowers102, mni
 from comity.datasets.partition import ClientRows, PartitionSpec
 from comity.errors import UserError
 from comity.problems.base import Objective
-from comity.problems.data import DataProblem, Samples
+from comity.problems.data import DataProblem, Samples, weighted_mean
 from comity.problems.networks import BodyAndHead, batch_norm_cnn, cnn, mlp
 
 _SEED = 2016  # which pictures are chosen or blended is the same in every run
@@ -158,11 +158,13 @@ class ImageProblem(DataProblem):
 
     def losses(self, outputs: Tensor, batch: Batch) -> Tensor:
         """Return the cross entropy."""
-        return _mean(F.cross_entropy(outputs, batch["label"], reduction="none"), batch)
+        entropy = F.cross_entropy(outputs, batch["label"], reduction="none")
+        return weighted_mean(entropy, batch).reshape(1)
 
     def scores(self, outputs: Tensor, batch: Batch) -> Tensor:
         """Return the accuracy."""
-        return _mean((outputs.argmax(dim=-1) == batch["label"]).float(), batch)
+        right = outputs.argmax(dim=-1) == batch["label"]
+        return weighted_mean(right.float(), batch).reshape(1)
 
     def constant(self, batch: Batch) -> Tensor:
         """Return logits that always name a client's commonest class: the counts of the classes."""
@@ -171,10 +173,6 @@ class ImageProblem(DataProblem):
     def partition(self, samples: Samples, spec: PartitionSpec) -> list[ClientRows]:
         """Distribute classes by the rules of the literature."""
         return samples.partition(spec, capped=True)
-
-
-def _mean(values: Tensor, batch: Batch) -> Tensor:
-    return ((values * batch["weight"]).sum() / batch["weight"].sum()).reshape(1)
 
 
 class DomainProblem(ImageProblem):

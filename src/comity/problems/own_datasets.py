@@ -23,7 +23,7 @@ from comity.datasets.reading import Columns
 from comity.errors import UserError, unknown
 from comity.problems.answers import logit_of_yes
 from comity.problems.base import Objective
-from comity.problems.data import DataProblem, Samples
+from comity.problems.data import DataProblem, Samples, weighted_mean
 from comity.problems.fairness import TRIVIAL, FairnessSettings
 from comity.problems.gaps import METRICS, Aim, Metric, relaxed, strata_of, unfairness
 from comity.problems.networks import BodyAndHead, cnn, layers, mlp
@@ -149,7 +149,7 @@ class DatasetsProblem(DataProblem):
 
     def losses(self, outputs: Tensor, batch: Batch) -> Tensor:
         """Return cross entropy, and per aim its relaxed gap plus a little cross entropy."""
-        error = _mean(F.cross_entropy(outputs, batch["label"], reduction="none"), batch)
+        error = weighted_mean(F.cross_entropy(outputs, batch["label"], reduction="none"), batch)
         if not self.aims:
             return error.reshape(1)
         yes = relaxed(_logit(outputs), _FAIR.slope)
@@ -161,7 +161,7 @@ class DatasetsProblem(DataProblem):
     def scores(self, outputs: Tensor, batch: Batch) -> Tensor:
         """Return accuracy and 1 − gap of hard answers; NaN where too few values are present."""
         answers = outputs.argmax(dim=-1)
-        accuracy = _mean((answers == batch["label"]).float(), batch)
+        accuracy = weighted_mean((answers == batch["label"]).float(), batch)
         fair = []
         for aim in self.aims:
             value, defined = unfairness(aim, answers.float(), batch)
@@ -270,10 +270,6 @@ def _samples(problem: DatasetsProblem) -> Samples:
         strata, needed = strata_of(_People(items.label, values, problem.attribute_values()), aims)
     names = problem.names or tuple(f"client {n}" for n in range(int(items.client.max()) + 1))
     return Samples(columns, strata, needed, items.client, names)
-
-
-def _mean(values: Tensor, batch: Batch) -> Tensor:
-    return (values * batch["weight"]).sum() / batch["weight"].sum()
 
 
 def _logit(outputs: Tensor) -> Tensor:

@@ -36,6 +36,25 @@ def register(problem: Problem) -> Problem:
     return problem
 
 
+def named(problem: str | Problem | Mapping[str, Any]) -> str | Mapping[str, Any]:
+    """Register a problem that is given as an object, and return its name.
+
+    Args:
+        problem: A problem; its name or a mapping that describes it is returned as it is.
+    """
+    return register(problem).name if isinstance(problem, Problem) else problem
+
+
+def plain_problem(problem: str | Problem | Mapping[str, Any]) -> str | dict[str, Any]:
+    """Return a problem as a plan has it: its name, or a mapping with all defaults.
+
+    Args:
+        problem: A problem, which is registered, its name, or a mapping that describes it.
+    """
+    name = named(problem)
+    return resolved(name) if isinstance(name, Mapping) else name
+
+
 def problems() -> dict[str, Problem]:
     """Return all registered problems by name."""
     return dict(_REGISTRY)

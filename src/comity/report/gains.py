@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from comity.report.measures import display_names, has_single_objective, number
+from comity.report.measures import (
+    display_names,
+    has_several_preferences,
+    has_single_objective,
+    number,
+)
 from comity.runs.alone import is_alone
 from comity.runs.differences import ENOUGH_SEEDS
 from comity.runs.schema import ComparisonResults, ComparisonRow, Difference
@@ -13,7 +18,7 @@ from comity.runs.verdict import TOLERANCE
 
 def gain_headings(rows: Sequence[ComparisonRow]) -> list[str]:
     """Return the headings of the table of gains."""
-    kind = ["preferences"] if _several(rows) else []
+    kind = ["preferences"] if has_several_preferences(rows) else []
     return ["algorithm", *kind, "over", "gain", "95 % interval", "p", "p (Holm)", "clients"]
 
 
@@ -27,7 +32,7 @@ def gain_rows(rows: Sequence[ComparisonRow]) -> list[list[str]]:
     }
     order = {row["algorithm"]: place for place, row in enumerate(rows)}
     for row in rows:
-        kind = [row["preferences"]] if _several(rows) else []
+        kind = [row["preferences"]] if has_several_preferences(rows) else []
         for other, gain in row.get("paired", {}).items():
             seen = (row["preferences"], other, row["algorithm"]) in paired
             if seen and _later(other, row["algorithm"], order):
@@ -39,7 +44,7 @@ def gain_rows(rows: Sequence[ComparisonRow]) -> list[list[str]]:
 
 
 def _later(entry: str, other: str, order: Mapping[str, int]) -> bool:
-    """Whether an entry is the one to speak of: not learning alone, or further down the table."""
+    """Return whether a pair is shown as the gain of ``entry``: not alone, or further down."""
     if is_alone(entry) != is_alone(other):
         return is_alone(other)
     return order[entry] > order[other]
@@ -79,10 +84,6 @@ def gains_caption(comparison: ComparisonResults) -> str:
         counted = "1 seed is" if seeds == 1 else f"{seeds} seeds are"
         parts.append(f"Attention: {counted} too few to decide on a difference")
     return ". ".join(parts) + "."
-
-
-def _several(rows: Sequence[ComparisonRow]) -> bool:
-    return len({row["preferences"] for row in rows}) > 1
 
 
 def _p_text(p: float | None) -> str:

@@ -64,7 +64,7 @@ SHARES = (Measure("dropped", "dropped"), Measure("undefined", "undefined"))
 
 
 def has_single_objective(results: Referenced) -> bool:
-    """Whether a run or a comparison has one objective, and so no front and no preferences."""
+    """Return whether a run or comparison has one objective, so no front and no preferences."""
     return len(results["reference_point"]) == 1
 
 
@@ -137,7 +137,7 @@ def regret_of(client: ClientResult) -> float | None:
 
 
 def has_data(comparison: ComparisonResults) -> bool:
-    """Whether the clients of a comparison have data, and not environments."""
+    """Return whether the clients of a comparison have data, and not environments."""
     return any("dropped" in row["metrics"] for row in comparison["rows"])
 
 
@@ -178,6 +178,11 @@ def by_preferences(rows: Sequence[ComparisonRow]) -> list[ComparisonRow]:
     """Return the rows of a comparison sorted by preference distribution, in order of appearance."""
     kinds = list(dict.fromkeys(row["preferences"] for row in rows))
     return sorted(rows, key=lambda row: kinds.index(row["preferences"]))
+
+
+def has_several_preferences(rows: Sequence[ComparisonRow]) -> bool:
+    """Return whether the rows of a comparison are of several preference distributions."""
+    return len({row["preferences"] for row in rows}) > 1
 
 
 def with_progress(
@@ -332,10 +337,17 @@ def vector(values: Iterable[float]) -> str:
     return f"({', '.join(number(value) for value in values)})"
 
 
-def mean_and_std(metric: Spread | PrintedValue) -> str:
-    """Return mean ± standard deviation over seeds; the mean alone where there is no spread."""
+def mean_and_std(metric: Spread | PrintedValue, digits: int = 4, factor: float = 1.0) -> str:
+    """Return mean ± standard deviation over seeds; the mean alone where there is no spread.
+
+    Args:
+        metric: Mean and standard deviation, None where unknown.
+        digits: Digits of the mean.
+        factor: What both are multiplied by, such as 100 for per cent.
+    """
     mean, std = metric["mean"], metric.get("std")
-    return number(mean) if std is None else f"{number(mean)} ± {number(std, 2)}"
+    text = number(None if mean is None else factor * mean, digits)
+    return text if std is None else f"{text} ± {number(factor * std, 2)}"
 
 
 def preference_text(preference: Sequence[float]) -> str:

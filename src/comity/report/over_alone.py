@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from comity.report.measures import display_names, number
+from comity.report.measures import display_names, has_several_preferences, number
 from comity.runs.alone_schema import BesideAlone, ClientGain
 from comity.runs.schema import ClientResult, ComparisonResults, ComparisonRow
-from comity.runs.verdict import TOLERANCE
+from comity.runs.verdict import TOLERANCE, counted
 
 COMPANION_HEADINGS = ("federated", "alone", "keeps")
 """Headings of a client's federated model beside its companion."""
@@ -30,7 +30,7 @@ def companions_text(clients: Sequence[ClientResult]) -> str:
 
 def over_alone_headings(rows: Sequence[ComparisonRow]) -> list[str]:
     """Return the headings of the table of clients beside learning alone."""
-    kind = ["preferences"] if _several(rows) else []
+    kind = ["preferences"] if has_several_preferences(rows) else []
     figures = ["validation", "seeds", "test", "95 % interval", "seeds"]
     return ["algorithm", *kind, "client", *figures]
 
@@ -42,7 +42,7 @@ def over_alone_rows(rows: Sequence[ComparisonRow]) -> list[list[str]]:
     """
     names, cells = display_names(rows), []
     for row in rows:
-        kind = [row["preferences"]] if _several(rows) else []
+        kind = [row["preferences"]] if has_several_preferences(rows) else []
         for gains in row.get("over_alone", ()):
             if gains["name"] != str(gains["client"]):
                 validation, test = _cells(gains["validation"]), _cells(gains["test"])
@@ -53,8 +53,7 @@ def over_alone_rows(rows: Sequence[ComparisonRow]) -> list[list[str]]:
 
 def over_alone_caption(comparison: ComparisonResults) -> str:
     """Return the caption of the table."""
-    count = min(len(row["seeds"]) for row in comparison["rows"])
-    seeds = "1 seed" if count == 1 else f"{count} seeds"
+    seeds = counted(min(len(row["seeds"]) for row in comparison["rows"]), "seed")
     return (
         "Gain of each client's final model over the one that it ends with when it learns alone, "
         f"seed by seed, mean over {seeds}, with Student's 95 % interval on test data. Seeds: in "
@@ -73,7 +72,3 @@ def _cells(gain: ClientGain | None) -> list[str]:
         "–" if interval is None else f"{number(interval[0], 2)} to {number(interval[1], 2)}",
         f"{seeds['better']}/{seeds['level']}/{seeds['worse']}",
     ]
-
-
-def _several(rows: Sequence[ComparisonRow]) -> bool:
-    return len({row["preferences"] for row in rows}) > 1

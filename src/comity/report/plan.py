@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from comity.problems import Problem, register
+from comity.problems import Problem, named
 from comity.runs.plans import Plan, make_plan
 
 
@@ -25,8 +25,7 @@ def plan(
         out: A file for the picture of contacts and mixings: png, pdf or svg.
         **settings: Settings of `run`, with the table ``links``.
     """
-    name = register(problem).name if isinstance(problem, Problem) else problem
-    made = make_plan({"problem": name, **settings})
+    made = make_plan({"problem": named(problem), **settings})
     if out is not None:
         from comity.report import writing
 

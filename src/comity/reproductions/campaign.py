@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -156,9 +156,33 @@ def runs_of(comparison: Comparison, entry: str) -> list[Run]:
         comparison: A finished comparison, perhaps of an earlier command.
         entry: The entry.
     """
-    runs = [run for (name, _), found in comparison.runs.items() if name == entry for run in found]
-    if not runs:
-        raise UserError(
-            f"{comparison.path}: it holds no runs of {entry}. Choose another directory."
-        )
-    return runs
+    check_entries(comparison, [entry])
+    return [run for (name, _), runs in comparison.runs.items() if name == entry for run in runs]
+
+
+def check_entries(comparison: Comparison, entries: Iterable[str]) -> None:
+    """Refuse a comparison, perhaps of an earlier command, that lacks the runs of an entry.
+
+    Args:
+        comparison: A finished comparison.
+        entries: The entries that a table needs.
+    """
+    names = {name for name, _ in comparison.runs}
+    for entry in entries:
+        if entry not in names:
+            raise UserError(
+                f"{comparison.path}: it holds no runs of {entry}. Choose another directory."
+            )
+
+
+def igd_reference(parts: str | None) -> dict[str, str]:
+    """Return what IGD is measured from, for a table's JSON file.
+
+    Args:
+        parts: Number and kind of what the reference set is the union of, such as ``12 runs``; None:
+            the front is known.
+    """
+    if parts is None:
+        return {"igd_reference": "the known front"}
+    union_of = f"the non-dominated union of all {parts} of this reproduction"
+    return {"igd_reference": f"{union_of}; the thesis' set is not published"}

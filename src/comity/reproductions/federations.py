@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from comity.errors import UserError, unknown
-from comity.reproductions.campaign import RUNS, Campaign, models_of
+from comity.reproductions.campaign import RUNS, Campaign, igd_reference, models_of
 from comity.reproductions.printed import Needs, choose_rows, read_printed
 from comity.runs.compare import Comparison, has_igd, seed_list, with_common_reference
 from comity.runs.schema import ComparisonRow
@@ -322,10 +322,7 @@ def _igd_reference(about: Printed, comparisons: Mapping[str, Comparison]) -> dic
     if "igd" not in about.measures:
         return {}
     every = [run for c in comparisons.values() for runs in c.runs.values() for run in runs]
-    if has_igd(every[0]):
-        return {"igd_reference": "the known front"}
-    union_of = f"the non-dominated union of all {len(every)} runs of this reproduction"
-    return {"igd_reference": f"{union_of}; the thesis' set is not published"}
+    return igd_reference(None if has_igd(every[0]) else f"{len(every)} runs")
 
 
 def _value(about: Printed, entry: str) -> dict[str, float]:

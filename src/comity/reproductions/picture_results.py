@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from comity.errors import UserError
+from comity.reproductions.campaign import check_entries
 from comity.reproductions.picture_tables import CONTROL, DATA, TABLES, printed, printed_key
 from comity.runs.compare import Comparison
 from comity.runs.directory import Run
@@ -37,11 +37,7 @@ def part_rows(
     """
     about = TABLES[table]
     runs = {entry: seeds for (entry, _), seeds in comparison.runs.items()}
-    for entry in entries.values():
-        if entry not in runs:
-            raise UserError(
-                f"{comparison.path}: it holds no runs of {entry}. Choose another directory."
-            )
+    check_entries(comparison, entries.values())
     federated = {row: runs[entry] for row, entry in entries.items() if row != "no-communication"}
     target = target or common_target([run for seeds in federated.values() for run in seeds])
     for row, entry in entries.items():

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from comity.datasets.synthetic import reference_hypervolume
 from comity.errors import UserError, unknown
-from comity.reproductions.campaign import RUNS, Campaign, models_of
+from comity.reproductions.campaign import RUNS, Campaign, check_entries, models_of
 from comity.reproductions.praffl_spans import Shows, span_measures
 from comity.reproductions.printed import Needs, choose_rows, read_printed
 from comity.runs.compare import Comparison, seed_list
@@ -236,11 +236,7 @@ def _parts(table: str, only: str | None) -> dict[str, dict[str, Any]]:
 def _rows(table: str, entries: Sequence[str], comparison: Comparison) -> Iterator[dict[str, Any]]:
     problem = comparison.results["problem"]
     rows = {row["algorithm"]: row for row in comparison.results["rows"]}
-    for entry in entries:
-        if entry not in rows:
-            raise UserError(
-                f"{comparison.path}: it holds no runs of {entry}. Choose another directory."
-            )
+    check_entries(comparison, entries)
     runs = {entry: comparison.runs[entry, rows[entry]["preferences"]] for entry in entries}
     shows = TABLES[table].shows
     measures = {} if shows is None else span_measures(shows, runs)

@@ -80,13 +80,13 @@ def printed(table: str, problem: str) -> dict[str, dict[str, list[float]]]:
     """Return the printed range of each objective by algorithm."""
     about = TABLES[table]
     names = {name: algorithm for algorithm, name in fairness.ALGORITHMS.items()}
-    found: dict[str, dict[str, list[float]]] = {}
+    by_algorithm: dict[str, dict[str, list[float]]] = {}
     for row, (value, _) in read_printed(about.file, fairness.DATA[problem.rpartition("-")[0]]):
         end, _, rest = row["metric"].partition("_")
         objective = OBJECTIVES[about.metric][rest.removesuffix("_on_front")]
-        ranges = found.setdefault(names[row["algorithm"]], {})
+        ranges = by_algorithm.setdefault(names[row["algorithm"]], {})
         ranges.setdefault(objective, [value, value])[end == "max"] = value
-    return found
+    return by_algorithm
 
 
 def plan(

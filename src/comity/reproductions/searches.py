@@ -16,7 +16,7 @@ import numpy as np
 from comity.core.pareto import front, igd
 from comity.errors import UserError, unknown
 from comity.problems import find as find_problem
-from comity.reproductions.campaign import SEARCHES, Campaign
+from comity.reproductions.campaign import SEARCHES, Campaign, igd_reference
 from comity.reproductions.printed import Needs, choose_rows, read_printed
 from comity.runs.compare import seed_list
 from comity.runs.schema import Spread
@@ -207,16 +207,15 @@ def _measure_igd(
     The reference set is the non-dominated union of the fronts of all searches of both protocols.
     """
     searches = {name: comparison.searches for name, comparison in comparisons.items()}
-    every = [each for entries in searches.values() for found in entries.values() for each in found]
+    every = [each for entries in searches.values() for same in entries.values() for each in same]
     if "igd" in every[0].results["metrics"]:
-        return {"igd_reference": "the known front"}
+        return igd_reference(None)
     union = front(np.concatenate([search.front.vectors for search in every]))
     for name, entries in searches.items():
-        for entry, found in entries.items():
-            values = ({"igd": igd(search.front.vectors, union)} for search in found)
+        for entry, same in entries.items():
+            values = ({"igd": igd(search.front.vectors, union)} for search in same)
             metrics[name][entry] |= spread_of(values)
-    union_of = f"the non-dominated union of all {len(every)} searches of this reproduction"
-    return {"igd_reference": f"{union_of}; the thesis' set is not published"}
+    return igd_reference(f"{len(every)} searches")
 
 
 def _models(comparison: SearchComparison) -> str:

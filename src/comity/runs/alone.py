@@ -16,7 +16,7 @@ from comity.runs.alone_schema import BesideAlone, ClientGain, ClientGains, Stand
 from comity.runs.differences import seed_pairs, tested
 from comity.runs.directory import Run
 from comity.runs.schema import ClientResult, ComparisonRow, HistoryEntry
-from comity.runs.verdict import TOLERANCE, compare_values, listed
+from comity.runs.verdict import TOLERANCE, be, compare_values, listed
 
 ALONE = "no-communication"
 """The algorithm whose clients learn alone."""
@@ -25,7 +25,7 @@ _MOST = 6  # clients that a sentence names
 
 
 def is_alone(entry: str) -> bool:
-    """Whether clients learn alone in an entry of a comparison."""
+    """Return whether clients learn alone in an entry of a comparison."""
     return entry.partition("[")[0].partition("+")[0] == ALONE
 
 
@@ -76,11 +76,11 @@ def companion_texts(configuration: Configuration, clients: Sequence[ClientResult
     if not rows:
         return []
     better = [client for client in rows if client["alone"]["standing"] == "better"]
-    parts = [f"{len(better)} of {len(rows)} clients {_be(len(better))} better off than alone"]
+    parts = [f"{len(better)} of {len(rows)} clients {be(len(better))} better off than alone"]
     for standing, words in (("level", "level"), ("worse", "worse off")):
         names = [c["name"] for c in rows if c["alone"]["standing"] == standing]
         if names:
-            parts.append(f"{_named(names)} {_be(len(names))} {words}")
+            parts.append(f"{_named(names)} {be(len(names))} {words}")
     share = f"with {configuration.alone_share:.3g} of the steps"
     texts = [f"On validation data, beside companions {share}: {'; '.join(parts)}."]
     stay = [client["name"] for client in rows if client["alone"]["keeps"] == "alone"]
@@ -96,10 +96,6 @@ def _named(names: Sequence[str]) -> str:
     if len(names) > _MOST:
         return f"{len(names)} clients"
     return listed([f"client {name}" if name.isdecimal() else name for name in names])
-
-
-def _be(count: int) -> str:
-    return "is" if count == 1 else "are"
 
 
 # -- a comparison --------------------------------------------------------------------------

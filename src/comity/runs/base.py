@@ -18,10 +18,10 @@ from comity.core.storage import append, load_values, save_values, sync, write_wh
 from comity.core.typing import NamedArrays
 from comity.errors import UserError
 from comity.problems import without_rows
-from comity.runs.checksums import read_json, save_sealed, to_json, verify
+from comity.runs.checksums import read_json, read_results, save_sealed, to_json
 from comity.runs.contacts import CONTACTS
 from comity.runs.notebook import results_html, summary
-from comity.runs.places import make_directory
+from comity.runs.places import check_same, make_directory
 
 CONFIG, HISTORY, CHECKPOINT = "config.toml", "history.jsonl", "checkpoint.safetensors"
 RESULTS, TIMING, MODELS = "results.json", "timing.json", "models"
@@ -59,7 +59,7 @@ class Directory:
         return results_html(self._results, self.path) if self.finished else None
 
     def __dir__(self) -> list[str]:
-        """Return what users read; what writes is for execution, and completed nowhere."""
+        """Return the names that users need, without those of methods that write."""
         return [name for name in super().__dir__() if not name.startswith(_WRITING)]
 
     @classmethod
@@ -67,6 +67,24 @@ class Directory:
         """Create a directory with a configuration as TOML; one that holds files is refused."""
         make_directory(path, CONFIG, configuration.encode(), cls.kind)
         return cls(path)
+
+    @classmethod
+    def create(cls, path: Path, configuration: Any) -> Self:
+        """Create a directory with a configuration; one that holds files is refused."""
+        raise NotImplementedError
+
+    @classmethod
+    def create_or_open(cls, path: Path, configuration: Any) -> Self:
+        """Create a directory, or open the one that is there; another configuration is refused.
+
+        Args:
+            path: The directory.
+            configuration: The planned configuration, as for `create`.
+        """
+        if not (path / CONFIG).is_file():
+            return cls.create(path, configuration)
+        check_same(path / CONFIG, configuration.to_toml())
+        return cls.open(path)
 
     @classmethod
     def open(cls, path: str | Path) -> Self:
@@ -84,10 +102,7 @@ class Directory:
     @cached_property
     def _results(self) -> dict[str, Any]:
         """The content of ``results.json``."""
-        if not self.finished:
-            raise UserError(f"{self.path} is not finished. Go on with: comity resume {self.path}")
-        verify(self.path)
-        return read_json(self.path / RESULTS, _NEEDED)
+        return read_results(self.path / RESULTS, _NEEDED)
 
     @property
     def _values(self) -> dict[str, Any]:

@@ -30,7 +30,7 @@ def check_site(file: SiteFile) -> dict[str, Any]:
     federation = file.federation
     public = federation.configuration()
     agreement, problem = Agreement(public), public.get_problem()
-    found: dict[str, Any] = {
+    summary: dict[str, Any] = {
         "site": file.name,
         "federation": federation.identity,
         "findings": [],
@@ -46,23 +46,23 @@ def check_site(file: SiteFile) -> dict[str, Any]:
     }
     if federation.has_rows:
         report = check_rows(federation.values["problem"], file.data)
-        found["findings"] = [finding.text for finding in report.findings]
-        found["rows"], found["notes"] = report.rows, list(report.notes)
-        found["unused_columns"] = list(report.unused)
-        found["counts"] = {value: dict(labels) for value, labels in report.counts.items()}
-        if found["findings"]:
-            return found
-    configuration = _tried(file)
+        summary["findings"] = [finding.text for finding in report.findings]
+        summary["rows"], summary["notes"] = report.rows, list(report.notes)
+        summary["unused_columns"] = list(report.unused)
+        summary["counts"] = {value: dict(labels) for value, labels in report.counts.items()}
+        if summary["findings"]:
+            return summary
+    configuration = _trial_configuration(file)
     try:
         check_site_rules(file, configuration, agreement)
         check_initial_model(federation)
     except RefusedError as error:
-        found["policy"] = str(error)
-    found["trial"] = _one_round(configuration, file.client)
-    return found
+        summary["policy"] = str(error)
+    summary["trial"] = _one_round(configuration, file.client)
+    return summary
 
 
-def _tried(file: SiteFile) -> Configuration:
+def _trial_configuration(file: SiteFile) -> Configuration:
     """Return the site's configuration; for the trial, federated scales are of its own rows."""
     configuration = file.configuration()
     problem = configuration.get_problem()

@@ -53,6 +53,20 @@ def verify(directory: Path) -> None:
             )
 
 
+def read_results(path: Path, needed: Sequence[str]) -> dict[str, Any]:
+    """Return the results of finished work, once the files beside them are verified.
+
+    Args:
+        path: The file of the results, whose presence marks the end.
+        needed: Names that the results must have.
+    """
+    if not path.is_file():
+        place = path.parent
+        raise UserError(f"{place} is not finished. Go on with: comity resume {place}")
+    verify(path.parent)
+    return read_json(path, needed)
+
+
 def read_json(path: Path, needed: Sequence[str] = ()) -> dict[str, Any]:
     """Return the object in a JSON file.
 

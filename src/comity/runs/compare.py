@@ -30,11 +30,10 @@ from comity.core.pareto import front, igd
 from comity.core.storage import remove_leftovers, write_whole
 from comity.core.typing import FloatArray
 from comity.errors import UserError
-from comity.problems import Problem, register, resolved
+from comity.problems import Problem, plain_problem
 from comity.problems import find as find_problem
 from comity.runs.alone import gains_over_alone
-from comity.runs.base import CONFIG
-from comity.runs.checksums import read_json, save_sealed, verify
+from comity.runs.checksums import read_results, save_sealed
 from comity.runs.cluster import Work, Workers, check_workers
 from comity.runs.comparison_verdict import comparison_verdict, counts_of
 from comity.runs.contacts import save_contacts, with_own_contacts
@@ -46,7 +45,7 @@ from comity.runs.execute import execute_at
 from comity.runs.how_soon import check_target, with_how_soon
 from comity.runs.notebook import Rows, Shown, Tabular, client_rows, entry_rows
 from comity.runs.parallel import Job, run_jobs
-from comity.runs.places import check_same, entry_names, free_path, make_directory
+from comity.runs.places import entry_names, free_path, make_directory
 from comity.runs.schema import ComparisonResults, ComparisonRow, Metrics, Spread
 from comity.runs.spreads import spread_of
 from comity.runs.tuned import with_tuned, with_tunings
@@ -113,10 +112,7 @@ def start_comparison(
         attacks: Attacks; each entry is run under each of them.
         **settings: Settings of a run, the same for all entries.
     """
-    if isinstance(problem, Problem):
-        problem = register(problem).name
-    elif isinstance(problem, Mapping):
-        problem = resolved(problem)
+    problem = plain_problem(problem)
     entries = with_grids([name_of(entry) for entry in algorithms], find_problem(problem))
     entries, tuned = with_tuned(entries, find_problem(problem))
     entries = entries if attacks is None else with_attacks(entries, attacks)
@@ -179,7 +175,7 @@ def run_plan(
         runs: dict[tuple[str, str], list[Run]] = {}
         for key, seeds in planned.items():
             place = path / names["/".join(key)]
-            runs[key] = [_run_at(place / f"seed-{c.seed}", c) for c in seeds]
+            runs[key] = [Run.create_or_open(place / f"seed-{c.seed}", c) for c in seeds]
         unfinished = [run for entry_runs in runs.values() for run in entry_runs if not run.finished]
         check_code(plan.get("code", {}) if unfinished else {}, path)
         jobs = [Job(run.path, run.configuration.rounds) for run in unfinished]
@@ -193,10 +189,7 @@ def run_plan(
 
 def open_comparison(path: Path) -> Comparison:
     """Return the finished comparison in a directory."""
-    if not (path / RESULTS).is_file():
-        raise UserError(f"{path} is not finished. Go on with: comity resume {path}")
-    verify(path)
-    results = cast(ComparisonResults, read_json(path / RESULTS, ["problem", "rows"]))
+    results = cast(ComparisonResults, read_results(path / RESULTS, ["problem", "rows"]))
     runs = {
         (row["algorithm"], row["preferences"]): [Run.open(path / place) for place in row["runs"]]
         for row in results["rows"]
@@ -240,13 +233,6 @@ def _meaningless(algorithm: str) -> tuple[str, ...]:
     return (*receiving, *(["alone_share"] if lacks_companions(known) else ()))
 
 
-def _run_at(path: Path, configuration: Configuration) -> Run:
-    if not (path / CONFIG).is_file():
-        return Run.create(path, configuration)
-    check_same(path / CONFIG, configuration.to_toml())
-    return Run.open(path)
-
-
 # -- the table -----------------------------------------------------------------------------
 
 
@@ -272,7 +258,7 @@ def with_common_reference(comparisons: Mapping[str, Comparison]) -> dict[str, Co
 
 
 def has_igd(run: Run) -> bool:
-    """Whether a run has an IGD of its own, because the front of its problem is known."""
+    """Return whether a run has an IGD of its own, because the front of its problem is known."""
     return "igd" in run.results["metrics"]
 
 

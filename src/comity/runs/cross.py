@@ -24,7 +24,7 @@ from comity.runs.group_schema import Cross
 from comity.runs.results import finite
 
 
-class _Tried(NamedTuple):
+class _Models(NamedTuple):
     """Models that were tried on every client."""
 
     names: list[str]
@@ -49,26 +49,27 @@ def cross_models(run: Run, model: str | Path | None = None) -> Cross:
     problem = configuration.get_problem()
     with limited(configuration.threads):
         if model is not None:
-            tried = _exported(problem, configuration.clients, Path(model))
+            models = _exported(problem, configuration.clients, Path(model))
         elif isinstance(problem, DataProblem):
             vectors = _vectors(configuration, problem, _fleet(run))
-            tried = _Tried(list(configuration.get_names()), preferences, vectors)
+            models = _Models(list(configuration.get_names()), preferences, vectors)
         else:
             vectors = np.repeat(run.vectors[:, None], configuration.clients, axis=1)
-            tried = _Tried(list(configuration.get_names()), preferences, vectors)
+            models = _Models(list(configuration.get_names()), preferences, vectors)
         trivial = problem.trivial(clients, configuration.seed, configuration.test_episodes)
     return {
         "clients": list(configuration.get_names()),
-        "models": tried.names,
+        "models": models.names,
         "preferences": preferences.tolist(),
         "objectives": [objective.name for objective in problem.objectives],
-        "vectors": [[finite(vector) for vector in row] for row in tried.vectors],
+        "vectors": [[finite(vector) for vector in row] for row in models.vectors],
         "scalarised_by_client": [
-            finite(preferences[client] @ row[client] for client in clients) for row in tried.vectors
+            finite(preferences[client] @ row[client] for client in clients)
+            for row in models.vectors
         ],
         "scalarised_by_model": [
             finite(owner @ row[client] for client in clients)
-            for owner, row in zip(tried.preferences, tried.vectors, strict=True)
+            for owner, row in zip(models.preferences, models.vectors, strict=True)
         ],
         "trivial": finite(preferences[client] @ trivial[client] for client in clients),
     }
@@ -127,7 +128,7 @@ def _fleet(run: Run) -> Fleet:
     )
 
 
-def _exported(problem: Problem, clients: int, path: Path) -> _Tried:
+def _exported(problem: Problem, clients: int, path: Path) -> _Models:
     """Try an exported model on the test samples of every client."""
     if not isinstance(problem, DataProblem):
         raise UserError(
@@ -155,4 +156,4 @@ def _exported(problem: Problem, clients: int, path: Path) -> _Tried:
             batch = batch_of(columns, share.test)
             vectors.append(problem.scores(network(batch["inputs"]), batch).double().numpy())
     weights = np.array([header["preference"]])
-    return _Tried([path.name], weights, np.stack(vectors).round(6)[None])
+    return _Models([path.name], weights, np.stack(vectors).round(6)[None])

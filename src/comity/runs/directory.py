@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal, Self, cast
 
 import numpy as np
 from torch import nn
@@ -61,7 +61,7 @@ class Run(Directory, Tabular[Literal["clients", "rounds"]]):
         self._modules: dict[int, nn.Module] = {}
 
     @classmethod
-    def create(cls, path: Path, configuration: Configuration) -> Run:
+    def create(cls, path: Path, configuration: Configuration) -> Self:
         """Create a run's directory; with links, it keeps its own contact plan."""
         run = cls.make(path, with_own_contacts(configuration).to_toml())
         save_contacts(path, configuration)

@@ -92,7 +92,7 @@ def _extended(entry: str, setting: str) -> str:
 
 
 def entry_values(entry: str) -> dict[str, Any]:
-    """The settings that an entry of a comparison stands for."""
+    """Return the settings that an entry of a comparison stands for."""
     names = "|".join(map(re.escape, wrappers()))
     match = re.fullmatch(rf"([\w-]+|[\w.]+:\w+)((?:\+(?:{names}))*)(\+ft)?(?:\[(.*)\])?", entry)
     if match is None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from comity.errors import UserError, unknown
 from comity.runs.schema import ClientResult, HistoryEntry, Spread
 from comity.runs.search_schema import FrontPoint, SearchEntry
+from comity.runs.verdict import counted
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -75,11 +76,11 @@ class Shown:
         entries = ", ".join(dict.fromkeys(row[keys] for row in rows))
         return (
             f"<comity comparison {self.path}: {entries} on {self.results['problem']}, "
-            f"{len(rows[0]['seeds'])} seeds>"
+            f"{counted(len(rows[0]['seeds']), 'seed')}>"
         )
 
     def _repr_html_(self) -> str:
-        """Return mean and standard deviation over seeds, one line per row."""
+        """Return mean and standard deviation over seeds, one line per row; of one seed the mean."""
         rows = self.results["rows"]
         names = list(dict.fromkeys(name for row in rows for name in row["metrics"]))
         keys = [key for key in ("search", "algorithm", "preferences") if key in rows[0]]
@@ -89,7 +90,8 @@ class Shown:
         ]
         trivial = self.results.get("trivial", {})
         cells.append(["trivial", *[""] * (len(keys) - 1), *(_number(trivial, n) for n in names)])
-        about = f"{self.results['problem']}, {len(rows[0]['seeds'])} seeds: {self.path}"
+        seeds = counted(len(rows[0]["seeds"]), "seed")
+        about = f"{self.results['problem']}, {seeds}: {self.path}"
         return html_table([*keys, *names], cells, _caption(self.results, about))
 
 
@@ -231,8 +233,12 @@ def _caption(results: Mapping[str, Any], about: str) -> str:
     return f"{' '.join(sentences)} ({about})" if sentences else about
 
 
-def _spread(value: Mapping[str, float] | None) -> str:
-    return "" if value is None else f"{value['mean']:.4g} ± {value['std']:.2g}"
+def _spread(value: Spread | None) -> str:
+    """Return mean ± standard deviation; the mean alone where there is no spread."""
+    if value is None:
+        return ""
+    mean, std = f"{value['mean']:.4g}", value["std"]
+    return mean if std is None else f"{mean} ± {std:.2g}"
 
 
 def _number(values: Mapping[str, float], name: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -33,6 +32,7 @@ from comity.federation.keys import make_keys
 from comity.federation.loop import SimulatedLoop
 from comity.federation.server import Server
 from comity.federation.site import COMMITTED
+from comity.federation.transports.flower_programs import free_port
 from comity.problems.stand_in import write_stand_in
 from comity.runs.answers import constant_models
 from comity.runs.directory import Run
@@ -180,7 +180,7 @@ def prepare(
     server["certificate"] = make_keys("server", out).certificate.pem.decode()
     server["transport"] = transport or original.server.transport
     files = server["transport"] == "files"
-    server["address"] = "exchange" if files else f"localhost:{_free_port()}"
+    server["address"] = "exchange" if files else f"localhost:{free_port()}"
     values["server"] = server
     values["sites"] = {
         name: {"certificate": make_keys(name, out).certificate.pem.decode()} for name in sites
@@ -195,12 +195,6 @@ def prepare(
             own["data"] = site.data
         (out / f"{name}.toml").write_text(tomli_w.dumps(own))
     return read_federation(path)
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def commands(file: FederationFile) -> dict[str, list[str]]:

@@ -226,8 +226,8 @@ def _greet(run: Run, file: FederationFile, engine: DeployedEngine, status: Statu
     write_whole(run.path / VERSIONS, json.dumps(status.versions, indent=2).encode())
     if not isinstance(problem, SchemaProblem) or not federated:
         return run
-    told = [greetings[name].scales for name in file.names]
-    scales = problem.federated_scales([scales for scales in told if scales is not None])
+    statistics = [greetings[name].scales for name in file.names]
+    scales = problem.federated_scales([each for each in statistics if each is not None])
     engine.begin(scales)
     write_whole(run.path / CONFIG, file.configuration(scales=scales).to_toml().encode())
     return Run.open(run.path)
@@ -260,7 +260,7 @@ def _results(run: Run, file: FederationFile, shared: Mapping[str, FloatArray]) -
     """
     history = run.history
     objectives = [objective.name for objective in run.configuration.get_problem().objectives]
-    told = {
+    results = {
         name: dict(zip(objectives, finite(shared[name]), strict=True))
         for name in file.names
         if name in shared
@@ -282,7 +282,7 @@ def _results(run: Run, file: FederationFile, shared: Mapping[str, FloatArray]) -
             name: sum(entry[name] for entry in history) for name in ("bytes_up", "bytes_down")
         },
         **_privacy(configuration),
-        **({"results": told} if len(told) == len(file.names) else {}),
+        **({"results": results} if len(results) == len(file.names) else {}),
     }
 
 

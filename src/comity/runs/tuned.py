@@ -14,7 +14,7 @@ from comity.configuration import assignment, difference
 from comity.errors import UserError
 from comity.problems import Problem
 from comity.runs.base import TIMING
-from comity.runs.checksums import read_json, verify
+from comity.runs.checksums import read_json, read_results
 from comity.runs.comparison_verdict import comparison_verdict
 from comity.runs.schema import ComparisonResults
 from comity.runs.tuning_schema import Tuned, TuningResults
@@ -53,11 +53,10 @@ def _tuned(entry: str, algorithm: str, path: Path, problem: Problem) -> Tuned:
             f"algorithms: {entry}: {path} is no finished tuning. Make one with comity tune, or "
             f"finish it with: comity resume {path}"
         )
-    verify(path)
-    results = cast(TuningResults, read_json(path / RESULTS, ["problem", "trials", "chosen"]))
-    for name, wanted in (("problem", problem.name), ("algorithm", algorithm)):
-        if (other := results.get(name)) != wanted:
-            raise UserError(f"algorithms: {entry}: {path} tuned the {name} {other}, not {wanted}.")
+    results = cast(TuningResults, read_results(path / RESULTS, ["problem", "trials", "chosen"]))
+    for name, value in (("problem", problem.name), ("algorithm", algorithm)):
+        if (other := results.get(name)) != value:
+            raise UserError(f"algorithms: {entry}: {path} tuned the {name} {other}, not {value}.")
     if results["chosen"] is None:
         raise UserError(f"algorithms: {entry}: no trial of {path} has a value, none was chosen.")
     chosen = results["trials"][results["chosen"]]
@@ -116,7 +115,7 @@ def with_tunings(results: ComparisonResults, plan: Mapping[str, Any]) -> Compari
 
 
 def equal_budgets(tunings: Sequence[Tuned]) -> bool:
-    """Whether tunings had equally many trials, seeds and runs.
+    """Return whether tunings had equally many trials, seeds and runs.
 
     Steps may differ where they are tuned themselves, and seconds as algorithms are not equally
     fast.
@@ -154,7 +153,7 @@ def _texts(tunings: Sequence[Tuned], untuned: Sequence[str], plan: Mapping[str, 
 
 
 def _comes_of(entry: str, tuned: Tuned) -> bool:
-    """Whether an entry is a tuned one, perhaps under an attack or encoding."""
+    """Return whether an entry is a tuned one, perhaps under an attack or encoding."""
     name = tuned["algorithm"]
     more = f"{name.removesuffix(']')}," if name.endswith("]") else f"{name}["
     return entry == name or entry.startswith((f"{more}attack=", f"{more}encoding="))

@@ -238,9 +238,9 @@ def _outcome_texts(
     if rest := total - constant - undefined:
         parts = [_gained_text(counts["gained"], gains["gained"], trivial)]
         if level := counts["level"]:
-            parts.append(f"{level} {_be(level)} level with it (within {TOLERANCE:g})")
+            parts.append(f"{level} {be(level)} level with it (within {TOLERANCE:g})")
         if below := counts["below"]:
-            parts.append(f"{below} {_be(below)} below it ({gains['below']:+.3g} on average)")
+            parts.append(f"{below} {be(below)} below it ({gains['below']:+.3g} on average)")
         start = f"Of the other {rest}" if constant or undefined else f"Of {rest} clients"
         texts.append(f"{start}, {listed(parts)}.")
     if undefined:
@@ -284,10 +284,16 @@ def _federating_texts(
     return [*texts, *beside_alone, doubt]
 
 
-def _be(count: int) -> str:
+def be(count: int) -> str:
+    """Return the verb for a number of clients: ``is`` or ``are``."""
     return "is" if count == 1 else "are"
 
 
 def listed(parts: Sequence[str]) -> str:
     """Return ``a, b and c``."""
     return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
+
+
+def counted(number: int, noun: str) -> str:
+    """Return ``1 seed``, ``2 seeds``."""
+    return f"{number} {noun}{'s' * (number != 1)}"

@@ -20,18 +20,16 @@ from comity.core.devices import check_device
 from comity.core.locks import held
 from comity.core.storage import remove_leftovers
 from comity.errors import UserError
-from comity.problems import Problem, register
+from comity.problems import Problem, plain_problem
 from comity.problems import find as find_problem
-from comity.problems.own_table import resolved
-from comity.runs.base import CONFIG
-from comity.runs.checksums import read_json, save_sealed, verify
+from comity.runs.checksums import read_results, save_sealed
 from comity.runs.cluster import Work, Workers, check_workers
 from comity.runs.compare import seed_list, start
 from comity.runs.entries import merge
 from comity.runs.events import Notify
 from comity.runs.notebook import Rows, Shown, Tabular, entry_rows, point_rows
 from comity.runs.parallel import Job, run_jobs
-from comity.runs.places import check_same, entry_names, free_path
+from comity.runs.places import entry_names, free_path
 from comity.runs.search_schema import GrowthEntry, SearchComparisonResults, SearchRow
 from comity.runs.spreads import spread, spread_of
 from comity.searches.candidates import find
@@ -91,10 +89,7 @@ def start_searches(
         out: The directory to create; None: a new one under ``runs/``.
         **settings: Settings of a search, the same for all entries.
     """
-    if isinstance(problem, Problem):
-        problem = register(problem).name
-    elif isinstance(problem, Mapping):
-        problem = resolved(problem)
+    problem = plain_problem(problem)
     entries = list(generators)
     if "random" not in {entry.partition("[")[0] for entry in entries}:
         entries.append("random")
@@ -132,10 +127,10 @@ def run_search_plan(
         plan = read_toml(path / PLAN)
         planned = _configurations(plan)
         names = entry_names(planned)
-        searches = {
-            entry: [_search_at(path / names[entry] / f"seed-{each.seed}", each) for each in seeds]
-            for entry, seeds in planned.items()
-        }
+        searches: dict[str, list[Search]] = {}
+        for entry, seeds in planned.items():
+            place = path / names[entry]
+            searches[entry] = [Search.create_or_open(place / f"seed-{c.seed}", c) for c in seeds]
         unfinished = [s for same in searches.values() for s in same if not s.finished]
         jobs = [Job(search.path, rounds_in_all(search.configuration)) for search in unfinished]
         problem = find_problem(plan["problem"])
@@ -147,10 +142,7 @@ def run_search_plan(
 
 def open_searches(path: Path) -> SearchComparison:
     """Return the finished comparison of searches in a directory."""
-    if not (path / RESULTS).is_file():
-        raise UserError(f"{path} is not finished. Go on with: comity resume {path}")
-    verify(path)
-    results = cast(SearchComparisonResults, read_json(path / RESULTS, ["problem", "rows"]))
+    results = cast(SearchComparisonResults, read_results(path / RESULTS, ["problem", "rows"]))
     searches = {
         row["search"]: [Search.open(path / place) for place in row["runs"]]
         for row in results["rows"]
@@ -158,8 +150,8 @@ def open_searches(path: Path) -> SearchComparison:
     return SearchComparison(path, results, searches)
 
 
-def entry_values(entry: str) -> dict[str, Any]:
-    """Return the settings that an entry of a comparison stands for."""
+def search_values(entry: str) -> dict[str, Any]:
+    """Return the settings that an entry of a comparison of searches stands for."""
     match = re.fullmatch(r"([\w-]+)(?:\[(.*)\])?", entry)
     if match is None:
         raise UserError(
@@ -191,7 +183,7 @@ def _configurations(plan: Mapping[str, Any]) -> dict[str, list[SearchConfigurati
     names = {entry.partition("[")[0] for entry in plan["generators"]}
     planned = {}
     for entry in plan["generators"]:
-        special = entry_values(entry)
+        special = search_values(entry)
         # the table of another generator of this comparison is not for this one
         foreign = names - {special["search"]["generator"]}
         shared = {key: value for key, value in common.items() if key not in foreign}
@@ -199,13 +191,6 @@ def _configurations(plan: Mapping[str, Any]) -> dict[str, list[SearchConfigurati
         values["search"] = {**values["search"], "control": False}  # random weights are a row
         planned[entry] = [configure_search({**values, "seed": seed}) for seed in plan["seeds"]]
     return planned
-
-
-def _search_at(path: Path, configuration: SearchConfiguration) -> Search:
-    if not (path / CONFIG).is_file():
-        return Search.create(path, configuration)
-    check_same(path / CONFIG, configuration.to_toml())
-    return Search.open(path)
 
 
 def _tabulate(

@@ -7,7 +7,7 @@ import io
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Literal, cast
+from typing import Literal, Self, cast
 
 import numpy as np
 from torch import nn
@@ -64,7 +64,7 @@ class Search(Directory, Tabular[Literal["points", "iterations"]]):
     kind = "search"
 
     @classmethod
-    def create(cls, path: Path, configuration: SearchConfiguration) -> Search:
+    def create(cls, path: Path, configuration: SearchConfiguration) -> Self:
         """Create the directory of a search with its configuration."""
         return cls.make(path, configuration.to_toml())
 

@@ -16,11 +16,12 @@ from pathlib import Path
 from typing import Any, Literal, cast
 
 from comity.errors import UserError
-from comity.runs.checksums import read_json, verify
+from comity.runs.checksums import read_results
 from comity.runs.directory import Run
 from comity.runs.notebook import Rows, Tabular, html_table
 from comity.runs.tuned import RESULTS, seconds_of
 from comity.runs.tuning_schema import TrialRow, TuningResults
+from comity.runs.verdict import counted
 
 PROPOSALS, BEST = "proposals.json", "best.toml"
 
@@ -89,10 +90,10 @@ class Tuning(Tabular[Literal["trials", "seeds"]]):
 
     def __repr__(self) -> str:
         results = self.results
-        return (
-            f"<comity tuning {self.path}: {results['algorithm']} on {results['problem']}, "
-            f"{len(results['trials'])} trials, {len(results['seeds'])} seeds>"
-        )
+        trials = counted(len(results["trials"]), "trial")
+        seeds = counted(len(results["seeds"]), "seed")
+        about = f"{results['algorithm']} on {results['problem']}, {trials}, {seeds}"
+        return f"<comity tuning {self.path}: {about}>"
 
     def _repr_html_(self) -> str:
         """Return the trials, best first."""
@@ -129,10 +130,7 @@ def trial_place(trial: int, seed: int) -> Path:
 
 def open_tuning(path: Path) -> Tuning:
     """Return the finished tuning in a directory."""
-    if not (path / RESULTS).is_file():
-        raise UserError(f"{path} is not finished. Go on with: comity resume {path}")
-    verify(path)
-    results = cast(TuningResults, read_json(path / RESULTS, ["problem", "trials", "chosen"]))
+    results = cast(TuningResults, read_results(path / RESULTS, ["problem", "trials", "chosen"]))
     runs = {
         row["trial"]: [Run.open(path / place) for place in row["runs"]] for row in results["trials"]
     }

@@ -21,7 +21,6 @@ from comity.core.locks import held
 from comity.core.storage import remove_leftovers, write_whole
 from comity.errors import UserError
 from comity.problems import find as find_problem
-from comity.runs.base import CONFIG
 from comity.runs.checksums import read_json, save_sealed, to_json
 from comity.runs.cluster import Work, Workers, check_workers
 from comity.runs.contacts import CONTACTS
@@ -29,7 +28,6 @@ from comity.runs.directory import Run
 from comity.runs.events import Event, Notify, RoundEvent
 from comity.runs.execute import execute_at
 from comity.runs.parallel import Job, run_jobs
-from comity.runs.places import check_same
 from comity.runs.tuned import RESULTS
 from comity.runs.tuning_schema import Budget, TrialRow, TuningResults
 from comity.tuning.directory import BEST, PROPOSALS, Tuning, trial_place
@@ -133,7 +131,7 @@ def _propose(plan: TuningPlan, rows: Sequence[TrialRow], count: int) -> list[dic
     space = plan.space()
     base = configure({**plan.common, "seed": plan.seeds[0]})
     proposals = [] if rows else [{name: current(base, name) for name in space}]
-    tried = [row["settings"] for row in rows] + proposals
+    known = [row["settings"] for row in rows] + proposals
     everything = combinations(space)
     sampler = None
     if plan.sampler != "grid":
@@ -142,25 +140,25 @@ def _propose(plan: TuningPlan, rows: Sequence[TrialRow], count: int) -> list[dic
         ways = list(plan.objectives.values())
         sampler = Sampler(plan.sampler, space, ways, outcomes, plan.seed, batch)
     while len(proposals) < count:
-        settings = _new(sampler, everything, tried)
+        settings = _new(sampler, everything, known)
         if settings is None:
             break
         proposals.append(settings)
-        tried.append(settings)
+        known.append(settings)
     return proposals
 
 
 def _new(
     sampler: Sampler | None,
     everything: list[dict[str, Any]] | None,
-    tried: Sequence[dict[str, Any]],
+    known: Sequence[dict[str, Any]],
 ) -> dict[str, Any] | None:
-    """Return settings that were not tried; None: there are no more."""
+    """Return settings that are not among the known ones; None: there are no more."""
     for _ in range(0 if sampler is None else _ATTEMPTS):
         assert sampler is not None
-        if (settings := sampler.propose()) not in tried:
+        if (settings := sampler.propose()) not in known:
             return settings
-    return next((each for each in everything or () if each not in tried), None)
+    return next((each for each in everything or () if each not in known), None)
 
 
 def _values(row: TrialRow) -> list[float] | None:
@@ -180,14 +178,7 @@ def _trial(path: Path, plan: TuningPlan, number: int, settings: dict[str, Any]) 
         if number == 0:
             raise
         return _Trial(number, settings, [], str(error))
-    runs = []
-    for configuration in planned:
-        place = path / trial_place(number, configuration.seed)
-        if (place / CONFIG).is_file():
-            check_same(place / CONFIG, configuration.to_toml())
-            runs.append(Run.open(place))
-        else:
-            runs.append(Run.create(place, configuration))
+    runs = [Run.create_or_open(path / trial_place(number, c.seed), c) for c in planned]
     return _Trial(number, settings, runs)
 
 

@@ -19,8 +19,8 @@ from comity.configuration import (
 )
 from comity.configuration.files import read_document
 from comity.errors import UserError
-from comity.problems import Problem, register, resolved
 from comity.problems import find as find_problem
+from comity.problems import plain_problem
 from comity.runs.contacts import save_contacts, with_own_contacts
 from comity.runs.entries import entry_values, merge
 from comity.runs.places import free_path, make_directory
@@ -173,13 +173,10 @@ def tuning_seeds(seeds: int | list[int]) -> list[int]:
 
 
 def _problem(settings: dict[str, Any]) -> str | dict[str, Any]:
-    """Take the problem out of the settings; an object is registered, a table completed."""
+    """Take the problem out of the settings."""
     if "problem" not in settings:
         raise UserError("problem is missing: name what is to be learned, e.g. deep-sea-treasure.")
-    problem = settings.pop("problem")
-    if isinstance(problem, Problem):
-        return register(problem).name
-    return resolved(problem) if isinstance(problem, Mapping) else str(problem)
+    return plain_problem(settings.pop("problem"))
 
 
 def _algorithm(settings: dict[str, Any]) -> str:

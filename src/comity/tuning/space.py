@@ -261,7 +261,7 @@ def _check_text(name: str, value: Any, algorithm: str) -> None:
         values = entry_values(f"{algorithm}[{assignment(name, value)}]")
     except UserError:
         values = {}
-    wanted: dict[str, Any] = {"algorithm": algorithm}
-    put(wanted, name.split("."), value, algorithm)
-    if values != wanted:
+    expected: dict[str, Any] = {"algorithm": algorithm}
+    put(expected, name.split("."), value, algorithm)
+    if values != expected:
         raise UserError(f"{name} = {value!r}: only numbers, true, false and plain words are tuned.")

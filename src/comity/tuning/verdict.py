@@ -6,7 +6,7 @@ from typing import Any
 
 from comity.configuration import assignment
 from comity.runs.tuning_schema import TrialRow, TuningResults, TuningVerdict
-from comity.runs.verdict import compare_values
+from comity.runs.verdict import compare_values, counted
 from comity.tuning.space import Space
 
 
@@ -18,8 +18,8 @@ def tuning_verdict(results: TuningResults, space: Space) -> TuningVerdict:
         space: What was tried of each setting.
     """
     trials, budget, seeds = results["trials"], results["budget"], results["seeds"]
-    counted = f"{len(trials)} trials of {_count(len(seeds), 'seed')}"
-    spent = f"{counted}: {budget['runs']} runs, {budget['steps']:,} steps of training."
+    extent = f"{len(trials)} trials of {counted(len(seeds), 'seed')}"
+    spent = f"{extent}: {budget['runs']} runs, {budget['steps']:,} steps of training."
     lost = _lost_texts(trials)
     if results["chosen"] is None:
         return {"sentences": ["No trial has a value, so none is chosen.", *lost, spent]}
@@ -60,7 +60,7 @@ def _chosen_text(chosen: TrialRow, results: TuningResults) -> str:
     figures = ", ".join(
         f"{name.replace('_', ' ')} {chosen['means'][name]:.4g}" for name in results["objectives"]
     )
-    seeds = _count(len(results["seeds"]), "seed")
+    seeds = counted(len(results["seeds"]), "seed")
     settings = settings_text(chosen["settings"])
     return f"Chosen: trial {chosen['trial']}, {settings}; {figures}, mean over {seeds}."
 
@@ -86,7 +86,7 @@ def _gain_text(chosen: TrialRow, first: TrialRow, gain: list[float], results: Tu
     level = " (level, within the tolerance)" if compare_values(after, before) == 0 else ""
     return (
         f"The settings as they were (trial 0) have {before:.4g}: a gain of "
-        f"{sum(gain) / len(gain):.3g}{level}, in {better} of {_count(len(gain), 'seed')}."
+        f"{sum(gain) / len(gain):.3g}{level}, in {better} of {counted(len(gain), 'seed')}."
     )
 
 
@@ -119,7 +119,3 @@ def _lost_texts(trials: list[TrialRow]) -> list[str]:
 
 def _named(numbers: list[str]) -> str:
     return f"trial{'s' * (len(numbers) > 1)} {', '.join(numbers)}"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'s' * (number != 1)}"

@@ -107,15 +107,7 @@ class Agent:
         memory: the number of episodes that it remembers.
     """
 
-    def __init__(
-        self,
-        slots: int,
-        width: int,
-        *,
-        kind: Kind = "pairwise",
-        squashed: bool = False,
-        memory: int,
-    ) -> None:
+    def __init__(self, slots: int, width: int, *, kind: Kind, squashed: bool, memory: int) -> None:
         with placed(CPU):  # the same numbers on every device
             networks = Networks(kind, slots, width, squashed)
         self._gradient = PolicyGradient(networks.actor, networks.critic)

@@ -185,7 +185,7 @@ class PFedRLLA(Algorithm):
         heads = head_of(shapes_of(initial.tensors, stacked=True), self.cut)
         return Allocator(clients, participants, initial, heads, self._bundle(participants, seed))
 
-    def _bundle(self, participants: int, seed: int = 0) -> agent_file.AgentBundle:
+    def _bundle(self, participants: int, seed: int) -> agent_file.AgentBundle:
         new = agent_file.AgentSpec(self.network, self.reference)
         return agent_file.bundle(self.agent, new, participants, self.memory, seed)
 
@@ -209,7 +209,7 @@ class PFedRLLA(Algorithm):
         return allocator.agent.act(states) + noise
 
     def _warming(self, round: Round) -> bool:
-        """Whether a new agent does not decide yet."""
+        """Return whether a new agent does not decide yet."""
         return not self.agent and round.number <= self.warmup
 
     def agent_of(self, arrays: NamedArrays) -> tuple[NamedArrays, dict[str, Any]]:

@@ -181,8 +181,8 @@ class ConFREE(Wrapper):
             directions = {name: self._direction(gram) for name, gram in grams.items()}
         factor = 1 / (1 + self.c**2) if self.rescale and len(total) > 1 else 1.0
         weights = {
-            name: self._step(factor * found.weights, grams[name])
-            for name, found in directions.items()
+            name: self._step(factor * each.weights, grams[name])
+            for name, each in directions.items()
         }
         base = round.start.select([0])
         steps = {n: Mixing.step(w, receivers=round.clients, base=base) for n, w in weights.items()}
@@ -191,7 +191,7 @@ class ConFREE(Wrapper):
             pairs=_negative(total[~np.eye(len(total), dtype=bool)]),
             mean=_negative(total.sum(axis=1)),
             guided=_negative(gains),
-            unsolved=sum(not found.solved for found in directions.values()),
+            unsolved=sum(not each.solved for each in directions.values()),
         )
         return {**steps, **mixings}, asdict(conflict)
 

@@ -13,7 +13,7 @@ const KINDS = [
 const LEAST = 2; // pixels: messages take seconds
 
 /** Return spans as pixels inside an area, those that touch as one: never more than there are pixels. */
-export function merged(spans, pixel, left, right) {
+function merged(spans, pixel, left, right) {
   const parts = [];
   for (const [from, to] of spans) {
     const start = pixel(from);
@@ -27,7 +27,7 @@ export function merged(spans, pixel, left, right) {
 }
 
 /** Return the hours in contact, and the longest wait for a contact, of spans in their order. */
-export function contactTimes(spans, hours) {
+function contactTimes(spans, hours) {
   let [end, total, wait] = [0, 0, 0];
   for (const [from, to] of spans) {
     wait = Math.max(wait, from - end);

@@ -19,7 +19,7 @@ export function fateOf(value, other) {
 }
 
 /** Return the same difference from the other side. */
-export function reversed(difference) {
+function reversed(difference) {
   const minus = (value) => (value === null ? null : value === 0 ? 0 : -value);
   const { entry, over, mean, interval, each, counts, clients } = difference;
   return {

@@ -5,7 +5,7 @@ import { number } from "comity/formats";
 const STEP = 0.01;
 
 /** Return weights brought to the simplex and rounded; the largest takes the rest. */
-export function normalised(weights, digits = 3) {
+function normalised(weights, digits = 3) {
   const unit = 10 ** digits;
   const positive = weights.map((value) => Math.max(0, value));
   const total = positive.reduce((sum, value) => sum + value, 0);
@@ -20,7 +20,7 @@ export function exact(preference) {
 }
 
 /** Return weights with one of them changed; the others share what is left as before. */
-export function withWeight(weights, index, value) {
+function withWeight(weights, index, value) {
   const fixed = Math.min(1, Math.max(0, value));
   const others = weights.reduce((sum, weight, other) => (other === index ? sum : sum + weight), 0);
   return normalised(

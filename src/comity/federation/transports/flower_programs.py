@@ -125,7 +125,7 @@ class FlowerPrograms:
         return UserError(f"Flower: {what}. Its last lines are in {self.log}.")
 
     def _environment(self) -> dict[str, str]:
-        """Return an environment in which Flower finds its programs and tells nobody about it."""
+        """Return an environment in which Flower finds its programs and sends no telemetry."""
         kept = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "FLWR_"))}
         nearby = ",".join(filter(None, (os.environ.get("NO_PROXY"), HOST, "localhost")))
         return kept | {

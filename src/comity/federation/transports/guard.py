@@ -27,10 +27,10 @@ def main(commands: list[list[str]]) -> None:
     Args:
         commands: Programs with their arguments. They inherit standard error only.
     """
-    asked: list[int] = []
+    signals: list[int] = []
 
     def ask(number: int, frame: FrameType | None) -> None:
-        asked.append(number)
+        signals.append(number)
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, ask)
@@ -40,7 +40,7 @@ def main(commands: list[list[str]]) -> None:
             children.append(
                 subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=sys.stderr.fileno())
             )
-        while not asked and all(child.poll() is None for child in children):
+        while not signals and all(child.poll() is None for child in children):
             if select.select([sys.stdin], [], [], POLL)[0]:
                 break
         os.killpg(0, signal.SIGTERM)

@@ -255,7 +255,7 @@ class Supervised:
         return phase.when is None or phase.when(task.round, self._rounds)
 
     def _look_for_ideal(self, fleet: Fleet, rows: IntArray) -> None:
-        """Lower the ideal points of clients to what their present models reach, if they say so."""
+        """Lower the ideal points of clients to the losses of their present models, if set so."""
         if self.settings.ideal == "seen" and self.settings.scalarisation != "linear":
             losses = self._stack.training_losses(fleet.select(rows).tensors, rows)
             seen = in_double(losses / self._stack.scale[rows])

@@ -54,7 +54,7 @@ def contact_chart(table: Timetable) -> ContactChart:
                 if name in (piece.source, piece.target):
                     span = piece.start / HOUR, piece.end / HOUR
                     sets["up" if transfer.up else "down"].add(span)
-        spans = {kind: tuple(sorted(found)) for kind, found in sets.items()}
+        spans = {kind: tuple(sorted(times)) for kind, times in sets.items()}
         rows.append(ContactRow(name, **spans))
     mixings = tuple(planned.time / HOUR for planned in table.rounds)
     return ContactChart(tuple(rows), mixings, table.plan.end / HOUR)

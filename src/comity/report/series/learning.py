@@ -31,7 +31,7 @@ def first_run(runs: Runs) -> Run | None:
 
 
 def has_regret(runs: Runs) -> bool:
-    """Whether the optimum of every client of every run is known."""
+    """Return whether the optimum of every client of every run is known."""
     clients = [c for seeds in runs.values() for run in seeds for c in run.results["per_client"]]
     return all("optimum" in client for client in clients)
 

@@ -83,9 +83,9 @@ def fit(table: Table, width: int) -> int:
         whole_cells.append(max([widths[-1], *(size.maximum for size in sizes[1:])]))
     others = whole - sum(largest)
     room = max(0, width - others - sum(widths))
-    for wanted in (whole_cells, largest):  # headings are broken before cells
-        for _ in range(min(room, sum(wanted) - sum(widths))):
-            lines = [most / has for most, has in zip(wanted, widths, strict=True)]
+    for limits in (whole_cells, largest):  # headings are broken before cells
+        for _ in range(min(room, sum(limits) - sum(widths))):
+            lines = [limit / current for limit, current in zip(limits, widths, strict=True)]
             widths[lines.index(max(lines))] += 1
             room -= 1
     for column, chosen in zip(table.columns, widths, strict=True):

@@ -7,7 +7,7 @@ from rich.text import Text
 
 from comity.report.captions import seeds_text
 from comity.report.columns import first_text
-from comity.report.measures import PICTURE_HEADINGS, number, percent
+from comity.report.measures import PICTURE_HEADINGS, mean_and_std, number, percent
 from comity.report.tables.layout import empty_table
 from comity.runs.reproduction_schema import PictureResults, PictureRow
 from comity.runs.schema import Difference, Spread
@@ -121,7 +121,7 @@ def _parts(results: PictureResults) -> list[str]:
 
 
 def _shows_how_soon(results: PictureResults) -> bool:
-    """Whether there is room for when rows reach the target."""
+    """Return whether there is room for when rows reach the target."""
     rows = results["rows"]
     crowded = len(results["measures"]) > 1 or any("over" in row for row in rows)
     return not crowded and any("how_soon" in row for row in rows)
@@ -149,10 +149,11 @@ def _over(row: PictureRow) -> dict[str, Difference]:
 
 
 def _spread(value: Spread | None, factor: float) -> str:
+    """Return mean ± standard deviation; the mean alone where all values are equal."""
     if value is None:
         return "–"
-    text = number(factor * value["mean"], 3)
-    return f"{text} ± {number(factor * value['std'], 2)}" if value["std"] else text
+    shown: Spread = {"mean": value["mean"], "std": value["std"] or None}
+    return mean_and_std(shown, 3, factor)
 
 
 def _gain(difference: Difference | None) -> str:

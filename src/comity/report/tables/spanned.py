@@ -6,9 +6,10 @@ from rich.table import Table
 from rich.text import Text
 
 from comity.report.captions import reproduction_caption
-from comity.report.measures import display_names, number, vector
+from comity.report.measures import display_names, mean_and_std, vector
 from comity.report.tables.layout import empty_table
-from comity.runs.reproduction_schema import PerClientResults
+from comity.runs.reproduction_schema import PerClientResults, PrintedValue
+from comity.runs.schema import Spread
 
 _HEADINGS = {
     "front": "own front",
@@ -74,11 +75,8 @@ def spanned_table(results: PerClientResults) -> Table:
     for row in rows:
         about = row.get("partition", "") if across == "partition" else row["problem"]
         name = str(row["split"]) if second == "split" else names[row["algorithm"]]
-        cells = [_cell(**value) for value in (row["ours"], *row["measures"].values())]
+        values: list[Spread | PrintedValue] = [row["ours"], *row["measures"].values()]
+        cells = [mean_and_std(value, 3) for value in values]
         lead = [about.removeprefix("praffl-"), *([name] if several else [])]
         table.add_row(*map(Text, lead), *cells)
     return table
-
-
-def _cell(mean: float | None, std: float | None) -> str:
-    return number(mean, 3) if std is None else f"{number(mean, 3)} ± {number(std, 2)}"
