@@ -35,7 +35,7 @@ from comity.federation.agreement import Agreement
 from comity.federation.server import Server
 from comity.federation.site import Membership, Site
 from comity.federation.transports.files import FilesServerTransport, FilesSiteTransport
-from comity.federation.wire import digest_of, federation_id, seal
+from comity.federation.wire import digest_of, seal
 
 try:
     from cfdppy import mib
@@ -243,7 +243,8 @@ class Federation:
         self.configuration: Configuration = configure(settings)
         self.names = [f"site-{number}" for number in range(self.configuration.clients)]
         self.here, self.there = home / "server", home / "sites"
-        agreement, identity = Agreement(self.configuration), federation_id(b"carrier")
+        agreement = Agreement(self.configuration)
+        identity = hashlib.sha256(b"carrier").hexdigest()
         request, _ = Server(self.configuration).request()
         self.questions, self.sites = {}, {}
         for client, name in enumerate(self.names):

@@ -54,7 +54,7 @@ SHORT = {
 """Appended to commands, so that a page may show the real thing."""
 EXECUTED = {
     *("agent-1", "algorithms-0", "any-preference-3", "any-preference-7", "fairness-4"),
-    *("measures-0", "own-algorithm-1", "partners-0", "privacy-0", "protocols-3", "python-2"),
+    *("measures-0", "own-algorithm-2", "partners-0", "privacy-0", "protocols-3", "python-2"),
     *("real-sites-2", "robust-1", "runs-0", "search-3", "thin-links-7", "tuning-0"),
     *("using-models-1", "using-models-3", "worth-it-1"),
 }

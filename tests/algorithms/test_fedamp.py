@@ -62,6 +62,15 @@ def test_others_never_count_for_more_than_one():
     np.testing.assert_allclose(found, (1 - np.eye(4)) / 3)
 
 
+def test_where_most_models_are_equal_similarity_counts_in_the_others_distances():
+    """Six of ten pairs are equal, so the median is 0; the others are 4 apart, so σ is 4, α 2."""
+    sent = fleet([[0.0], [0.0], [0.0], [0.0], [2.0]])
+    weights = make("fedamp", {"step": 0.5}).mix(round_of(sent, sent))["*"].weights
+    near, far = 0.5, 0.5 * np.exp(-1)
+    np.testing.assert_allclose(weights[4], [far, far, far, far, 1 - 4 * far])
+    np.testing.assert_allclose(weights[0, 1:], np.array([near] * 3 + [far]) / (3 * near + far))
+
+
 @pytest.mark.parametrize("scale", [1e-3, 1.0, 1e3])
 def test_relative_similarity_does_not_know_how_large_models_are(scale):
     """σ counts in median squared distances: (1, 18, 25), so 18."""

@@ -86,6 +86,8 @@ class FedAMP(Algorithm):
         norms = gram.diagonal()
         squares = np.clip(norms[:, None] + norms[None] - 2 * gram, 0.0, None)
         pairs = squares[~np.eye(len(squares), dtype=bool)]
-        scale = float(np.median(pairs)) if self.relative and pairs.any() else 1.0
+        scale = 1.0
+        if self.relative and pairs.any():  # where most are equal, the median of those that differ
+            scale = float(np.median(pairs) or np.median(pairs[pairs > 0]))
         weights = attention(squares, self.step * scale, self.sigma * scale)
         return {"*": Mixing.personal(weights, round.participants)}

@@ -89,11 +89,6 @@ class Message:
     """The models as they travel; None: as they are."""
 
 
-def federation_id(document: bytes) -> str:
-    """Return the identity of a federation: the SHA-256 of its file, in hexadecimal."""
-    return hashlib.sha256(document).hexdigest()
-
-
 def digest_of(sealed: bytes) -> str:
     """Return the checksum of a sealed message, which identifies it, in hexadecimal."""
     return sealed[-DIGEST - SIGNATURE : -SIGNATURE].hex()
