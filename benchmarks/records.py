@@ -14,7 +14,7 @@ from comity.core.storage import write_whole
 from comity.core.typing import FloatArray
 
 Record = dict[str, Any]
-"""What identifies a run, and what it ended with."""
+"""Settings that identify a run, and the figures that it ended with."""
 
 
 def options_of(parser: argparse.ArgumentParser, file: Path) -> argparse.Namespace:
